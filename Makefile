@@ -1,0 +1,59 @@
+# make demo   install, then watch an agent and its tasks improve each other (about 5 minutes on 2 cores)
+# make lab    install, then open the notebooks in JupyterLab
+# make test   everything that CI runs
+# make clean  remove the virtual environment
+#
+# PYTHON=python3.12 selects an interpreter; PIP_FLAGS="..." is passed to every pip install.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON    ?= python3
+PIP_FLAGS ?=
+VENV      := .venv
+BIN       := $(VENV)/bin
+
+# Bytecode is written on first import, not for every file of every package: that would take a minute and 400 MB more.
+PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -qq --no-compile -c constraints-cpu.txt $(PIP_FLAGS)
+
+.PHONY: help demo lab test clean
+
+help:
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed '/^$$/q'
+
+# An empty file in $(VENV) stands for each finished step; a changed dependency list repeats the steps after it.
+$(VENV)/.made:
+	@command -v $(PYTHON) >/dev/null || { echo "no '$(PYTHON)' here: install Python 3.11 or newer, or name one: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$$($(PYTHON) --version) is too old: Python 3.11 or newer is needed, for example: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.made pyproject.toml constraints-cpu.txt
+	@echo "installing into $(VENV) (about 1.5 GB, some minutes) ..."
+	@$(PIP) -e '.[cpu,llm,notebook]'
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	@$(PIP) -e '.[cpu,llm,notebook,dev]'
+	@touch $@
+
+$(VENV)/.installed-bfcl: $(VENV)/.installed
+	$(BIN)/coevolve-lab install bfcl
+	@touch $@
+
+demo: $(VENV)/.installed-bfcl
+	$(BIN)/coevolve-lab demo
+
+lab: $(VENV)/.installed-bfcl
+	$(BIN)/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks $(if $(filter 0,$(shell id -u)),--allow-root)
+
+test: $(VENV)/.installed-dev $(VENV)/.installed-bfcl
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest
+
+clean:
+	rm -rf $(VENV)

@@ -1,0 +1,31 @@
+"""Agents and their training data, evolving together (CoEvolve, arXiv:2604.15840).
+
+    from coevolve_lab import CoEvolve
+    run = CoEvolve("configs/bfcl-tiny.yaml", run_dir="data/runs/first")
+
+The names below load on first use, so that importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from coevolve_lab.loop import CoEvolve
+
+__version__ = "0.1.0"
+__all__ = ["CoEvolve", "__version__"]
+
+_HOMES = {"CoEvolve": "coevolve_lab.loop"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

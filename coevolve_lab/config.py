@@ -1,0 +1,240 @@
+"""One typed tree describes one run, loaded from ``configs/*.yaml``; defaults that the paper publishes are the paper's.
+
+Unknown keys are errors that name the nearest valid key. A run stores the tree it was started with, and its fingerprint
+is checked when the run is opened again (design rule 7).
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from coevolve_lab.errors import ConfigError
+
+
+class Section(BaseModel):
+    """A frozen part of the tree that refuses keys it does not know."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class EnvironmentConfig(Section):
+    name: str = "bfcl"
+    options: dict[str, Any] = Field(default_factory=dict)  # passed to environments.make
+    max_steps: int = Field(30, ge=1)  # interaction steps (table 9: 30 for AppWorld and BFCL)
+    max_observation_chars: int = Field(4000, ge=16)  # longer replies are cut, with a note
+    evaluation_split: str = "test"
+
+
+class WarmStartConfig(Section):
+    """Supervised steps before the first round. Only the tiny policy has any: an LLM starts pretrained."""
+
+    copy_steps: int = Field(0, ge=0)  # at most so many steps of copying random tokens, until it is learned
+    steps: int = Field(0, ge=0)  # steps on demonstrations
+    batch: int = Field(24, ge=1)
+    learning_rate: float = Field(3e-3, gt=0)
+    demonstrations: int = Field(8000, ge=1)
+    max_calls: int = Field(2, ge=1)
+    drills: float = Field(0.8, ge=0, le=1)  # share of demonstrations whose names are made-up words
+    skew: float = Field(1.0, ge=0)  # Zipf exponent of the demonstrated tools: 0 is uniform
+    noise_common: float = Field(0.0, ge=0, le=1)  # share of planted mistakes on the most demonstrated tool
+    noise_rare: float = Field(0.0, ge=0, le=1)  # and on the least demonstrated one
+    seed: int = 0  # apart from the run's seed, so that the runs of a comparison can share one warm start
+
+
+class LoraConfig(Section):
+    rank: int = Field(16, ge=1)
+    alpha: int = 32
+    dropout: float = 0.0
+    target_modules: list[str] | Literal["all-linear"] = "all-linear"
+
+
+class TinyModelConfig(Section):
+    """The CPU default: a Qwen3-architecture transformer made from nothing."""
+
+    hidden: int = 128
+    layers: int = 2
+    heads: int = 8
+    feed_forward: int = 384
+    vocabulary: int = 600
+
+
+class PolicyConfig(Section):
+    model: str = "Qwen/Qwen3-4B-Instruct-2507"  # "tiny", a folder, or a hub name
+    revision: str | None = None
+    gguf_file: str | None = None
+    dtype: Literal["float32", "bfloat16"] = "bfloat16"
+    device: str = "auto"
+    lora: LoraConfig | None = None
+    tiny: TinyModelConfig = TinyModelConfig()
+    warm_start: WarmStartConfig = WarmStartConfig()
+    call_syntax: Literal["json", "python"] = "json"
+
+
+class RolloutConfig(Section):
+    temperature: float = Field(0.9, gt=0)  # table 9
+    group_size: int = Field(8, ge=2)  # K, table 9
+    tasks_per_step: int = Field(32, ge=1)  # train batch size, table 9
+    revisit_share: float = Field(0.25, ge=0, le=1)  # of a batch: tasks tried before; forgetting needs it
+    max_response_tokens: int = Field(4096, ge=1)  # per episode, table 9
+    max_action_tokens: int = Field(1024, ge=1)  # per step
+    max_parse_errors: int = Field(3, ge=1)
+    concurrency: int = Field(256, ge=1)  # episodes in flight
+    episode_seconds: float = Field(600, gt=0)
+
+
+class TrainingConfig(Section):
+    """GRPO, equation 1."""
+
+    steps_per_round: int = Field(10, ge=1)  # F, table 9
+    learning_rate: float = Field(1e-6, gt=0)
+    warmup_steps: int = 0
+    betas: tuple[float, float] = (0.9, 0.999)
+    weight_decay: float = 0.0
+    gradient_clip: float = 1.0
+    clip_low: float = 0.20
+    clip_high: float = 0.28
+    kl_coef: float = Field(1e-3, ge=0)
+    advantage_eps: float = 1e-6
+    normalize: Literal["group", "batch"] = "group"
+    tokens_per_microbatch: int = Field(16384, ge=1)
+    on_partial_group: Literal["drop", "fail"] = "drop"
+
+
+class ForgettingConfig(Section):
+    window: int = Field(10, ge=1)  # W is not published
+    threshold: float = 0.5
+
+
+class BoundaryConfig(Section):
+    threshold: float = 0.5
+
+
+class RareConfig(Section):
+    theta: float = Field(5.0, ge=0)  # percent
+    n_min: int = Field(100, ge=0)  # not published
+    pattern: Literal["tool", "bigram", "sequence"] = "bigram"
+    min_trajectories: int = Field(2, ge=1)  # a pattern must recur in that many trajectories: no one-off accidents
+
+
+class SignalsConfig(Section):
+    """A signal set to null is off (table 5's ablations)."""
+
+    forgetting: ForgettingConfig | None = ForgettingConfig()
+    boundary: BoundaryConfig | None = BoundaryConfig()
+    rare: RareConfig | None = RareConfig()
+    custom: dict[str, dict[str, Any]] = Field(default_factory=dict)  # options of registered signals, by name
+
+
+class EvolutionConfig(Section):
+    mode: Literal["feedback", "random", "uniform", "none"] = "feedback"
+    explorer: Literal["scripted"] = "scripted"
+    initial_tasks: int = Field(100, ge=1)  # N, table 9
+    contexts_per_round: int = Field(32, ge=1)
+    tasks_per_round: int = Field(96, ge=0)  # at most this many tasks are appended in a round
+    balance: Literal["floor", "none"] = "floor"  # none: the paper's raw signal counts
+    floor: float = Field(0.25, ge=0, le=1)  # with balance "floor": share of contexts spread evenly over the tools
+    rollouts_per_context: int = Field(2, ge=1)  # R
+    steps_per_rollout: int = Field(6, ge=1)  # S
+    min_calls: int = Field(3, ge=1)  # section 3.3: at least 3 steps
+    max_calls: int = Field(10, ge=1)
+    max_turns: int = Field(1, ge=1)
+    skew: float = Field(1.0, ge=0)  # Zipf exponent of the scripted explorer's own preferences among tools
+    validate_drafts: bool = True  # table 11's ablation
+    max_similarity: float = Field(0.95, gt=0, le=1)  # near duplicates of evaluation tasks are refused
+    similarity: Literal["words", "minilm"] = "words"
+
+
+class Config(Section):
+    """A run. ``seed`` decides every random draw together with the round and step counters."""
+
+    name: str = "run"
+    seed: int = 0
+    rounds: int = Field(12, ge=0)
+    threads: int | None = Field(None, ge=1)  # torch threads; None: what is really available
+    evaluate_every: int = Field(1, ge=1)  # rounds
+    environment: EnvironmentConfig = EnvironmentConfig()
+    policy: PolicyConfig = PolicyConfig()
+    rollout: RolloutConfig = RolloutConfig()
+    training: TrainingConfig = TrainingConfig()
+    signals: SignalsConfig = SignalsConfig()
+    evolution: EvolutionConfig = EvolutionConfig()
+
+    def fingerprint(self) -> str:
+        """Twelve hex digits that change with any value."""
+        return fingerprint(self.model_dump(mode="json"))
+
+
+def fingerprint(value: Any) -> str:
+    """Twelve hex digits of a JSON-like value."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def load_config(source: str | Path | Mapping[str, Any] | Config, **overrides: Any) -> Config:
+    """A Config from a YAML file, a mapping or a Config, with keyword overrides merged in (nested mappings allowed).
+
+    Raises ConfigError naming the key that is wrong and the nearest valid one, or what a value should have been.
+    """
+    if isinstance(source, Config):
+        tree, where = source.model_dump(mode="json"), "config"
+    elif isinstance(source, Mapping):
+        tree, where = dict(source), "config"
+    else:
+        where = str(source)
+        tree = _read_yaml(Path(source))
+    for key, value in overrides.items():
+        tree = _merged(tree, {key: value})
+    try:
+        return Config.model_validate(tree)
+    except ValidationError as error:
+        raise ConfigError(_explain(error, where)) from None
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        tree = yaml.safe_load(path.read_text())
+    except FileNotFoundError:
+        raise ConfigError(f"no config file {path}; the ones that come with the project are in configs/") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is not valid YAML: {error}") from None
+    if not isinstance(tree, dict):
+        raise ConfigError(f"{path} must hold a mapping of settings, not {type(tree).__name__}")
+    base = tree.pop("base", None)
+    return _merged(_read_yaml(path.parent / base), tree) if base else tree
+
+
+def _merged(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        merged[key] = _merged(old, value) if isinstance(old, dict) and isinstance(value, Mapping) else value
+    return merged
+
+
+def _explain(error: ValidationError, where: str) -> str:
+    lines = []
+    for problem in error.errors():
+        key = ".".join(str(part) for part in problem["loc"])
+        if problem["type"] == "extra_forbidden":
+            valid = list(_section_at(problem["loc"][:-1]).model_fields)
+            near = difflib.get_close_matches(str(problem["loc"][-1]), valid, n=1, cutoff=0.0)
+            lines.append(f"unknown key '{key}'; did you mean '{near[0]}'? (valid here: {', '.join(valid)})")
+        else:
+            lines.append(f"'{key}': {problem['msg']} (got {problem['input']!r})")
+    return f"{where}: " + "; ".join(lines)
+
+
+def _section_at(location: tuple[int | str, ...]) -> type[Section]:
+    section: type[Section] = Config
+    for part in location:
+        annotation = section.model_fields[str(part)].annotation if str(part) in section.model_fields else None
+        options = [annotation, *get_args(annotation)]
+        section = next((o for o in options if isinstance(o, type) and issubclass(o, Section)), section)
+    return section

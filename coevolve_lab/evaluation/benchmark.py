@@ -1,0 +1,71 @@
+"""Plays a split with one policy version, greedily by default, and sums it up (section 4: temperature 0)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from statistics import fmean
+
+from coevolve_lab.config import Config
+from coevolve_lab.environments.base import Environment
+from coevolve_lab.evaluation.metrics import pass_rate
+from coevolve_lab.policy.policy import Policy
+from coevolve_lab.policy.rollout import play, stable_seed
+from coevolve_lab.records import Evaluation, Task, Trajectory
+
+
+def evaluate_split(
+    environment: Environment,
+    tasks: Sequence[Task],
+    policy: Policy,
+    config: Config,
+    *,
+    split: str,
+    round: int,
+    step: int,
+    name: str,
+    temperature: float = 0.0,
+    defects: Collection[str] = (),
+    progress: Callable[[int], None] | None = None,
+) -> tuple[Evaluation, list[Trajectory]]:
+    """One trajectory a task and their mean score. A task counts as solved only with the full score of 1.
+
+    defects: ids of tasks known to be unsolvable; the score without them is given as detail "without_known_defects".
+    """
+    started = time.monotonic()
+    trajectories = play(
+        environment,
+        tasks,
+        policy.engine,
+        policy.chat,
+        config.rollout,
+        group_size=1,
+        temperature=temperature,
+        max_steps=config.environment.max_steps,
+        seed=stable_seed(config.seed, "evaluate", split, step),
+        label=name,
+        round=round,
+        step=step,
+        purpose="evaluate",
+        progress=progress,
+    )
+    outcomes = {t.task_id: float(t.score >= 1.0) for t in trajectories}
+    score, stderr = pass_rate(outcomes.values())
+    detail = {"partial_score": fmean(t.score for t in trajectories)}
+    sound = [value for task, value in outcomes.items() if task not in defects]
+    if len(sound) < len(outcomes):
+        detail["without_known_defects"] = fmean(sound)
+    evaluation = Evaluation(
+        id=name,
+        split=split,
+        policy_version=policy.version,
+        round=round,
+        step=step,
+        score=score,
+        stderr=stderr,
+        tasks=len(outcomes),
+        outcomes=outcomes,
+        seconds=time.monotonic() - started,
+        detail=detail,
+    )
+    return evaluation, trajectories

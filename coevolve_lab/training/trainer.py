@@ -1,0 +1,203 @@
+"""One GRPO step: trajectories in, one optimizer step, and an Update record that says what it did."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import math
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from coevolve_lab.config import TrainingConfig
+from coevolve_lab.errors import PolicyError
+from coevolve_lab.records import Trajectory, Update
+from coevolve_lab.training.batch import select
+from coevolve_lab.training.grpo import group_advantages, k3, token_loss, token_weights
+from coevolve_lab.training.packing import MicroBatch, check_packing, pack, to_sequence, token_logprobs
+
+
+class Trainer:
+    """Trains a Hugging Face causal LM, whole or through its peft adapter (section 3.1, equation 1).
+
+    The reference policy is the model as given here: the adapter switched off, or for full fine-tuning a frozen copy;
+    with ``kl_coef`` 0 there is none. One AdamW over all trainable parameters, constant learning rate after
+    ``warmup_steps``. Raises PolicyError when the model cannot be trained on packed rows or has nothing to train.
+    """
+
+    def __init__(self, model: Any, config: TrainingConfig, temperature: float, group_size: int) -> None:
+        self.model = model
+        self.config = config
+        self.temperature = temperature
+        self.group_size = group_size
+        self.updates = 0
+        self._parameters = [p for p in model.parameters() if p.requires_grad]
+        if not self._parameters:
+            raise PolicyError("the model has no trainable parameters; give it an adapter (policy.lora) or unfreeze it")
+        check_packing(model)
+        self._optimizer = torch.optim.AdamW(
+            self._parameters, lr=config.learning_rate, betas=config.betas, weight_decay=config.weight_decay
+        )
+        self._adapter = hasattr(model, "disable_adapter")
+        self._reference: Any = None
+        if config.kl_coef > 0 and not self._adapter:
+            self._reference = copy.deepcopy(model).eval().requires_grad_(False)
+
+    def step(self, trajectories: Sequence[Trajectory], step: int, round: int, policy_version: int) -> Update:
+        """One optimizer step on the groups that carry a gradient; none if no group does. Returns the Update.
+
+        The loss is ``grpo_loss`` on exactly the trained groups: broken, partial and zero-variance groups enter neither
+        the sum nor the denominators, so the latter lose their share of the KL term too. In the Update, ``groups``
+        counts all groups given; those trained are groups - all_failed - all_solved - dropped. loss, kl, clip_fraction
+        and logprob_gap (mean |trainer's - sampled log-probability|) are those before the update; kl, clip_fraction,
+        entropy and logprob_gap are means over the trained tokens.
+
+        All gradients are summed before the one change to the model, so whatever is raised earlier, KeyboardInterrupt
+        included, leaves model and optimizer as they were. Raises PolicyError on a trajectory sampled at another
+        temperature, without its ids and log-probabilities, or when the gradient is not finite.
+        """
+        started = time.perf_counter()
+        for trajectory in trajectories:
+            if trajectory.temperature != self.temperature:
+                raise PolicyError(
+                    f"trajectory {trajectory.id} was sampled at temperature {trajectory.temperature}, but the trainer "
+                    f"scores at {self.temperature}: ratios would be wrong"
+                )
+        batch = select(trajectories, self.group_size, self.config.on_partial_group)
+        measured = dict.fromkeys(("loss", "kl", "clip_fraction", "entropy", "logprob_gap", "tokens"), 0.0)
+        norm = rate = 0.0
+        if batch.trained:
+            rate = self._rate()
+            try:
+                measured = self.backward(batch.trained)
+                norm = self._apply(rate)
+            finally:
+                self._optimizer.zero_grad(set_to_none=True)
+        tokens = int(measured.pop("tokens"))
+        return Update(
+            step=step,
+            round=round,
+            policy_version=policy_version,
+            reward=batch.reward,
+            **measured,
+            gradient_norm=norm,
+            learning_rate=rate,
+            groups=batch.groups,
+            groups_all_failed=batch.all_failed,
+            groups_all_solved=batch.all_solved,
+            groups_dropped=batch.dropped,
+            trajectories=len(trajectories),
+            action_tokens=batch.action_tokens,
+            trained_tokens=tokens,
+            seconds=time.perf_counter() - started,
+        )
+
+    def backward(self, trajectories: Sequence[Trajectory]) -> dict[str, float]:
+        """Leave the gradient of ``grpo_loss`` on these trajectories in the parameters' ``.grad``; no group is left out.
+
+        The gradient does not depend on how they are split into micro-batches. Returns the loss, the number of tokens,
+        and per-token means of kl, clip_fraction, entropy and logprob_gap.
+        """
+        sequences = [to_sequence(t) for t in trajectories]
+        device = self._parameters[0].device
+        owner = torch.repeat_interleave(torch.arange(len(sequences)), torch.tensor([len(s.sampled) for s in sequences]))
+        groups = [t.group_id for t in trajectories]
+        sampled = torch.tensor([p for t in trajectories for s in t.steps for p in s.logprobs], dtype=torch.float32)
+        advantage = group_advantages([t.score for t in trajectories], groups, self.config.advantage_eps).float()[owner]
+        # Each token is a row of its own here: equation 1's denominators over the whole batch, for any split of it.
+        weight = token_weights(torch.ones(len(owner), 1), [groups[i] for i in owner.tolist()], self.config.normalize)
+        flat = torch.stack([sampled, advantage, weight.squeeze(-1)]).to(device)
+        sums: Counter[str] = Counter()
+        self._optimizer.zero_grad(set_to_none=True)
+        was_training = self.model.training
+        self.model.train()
+        try:
+            for micro in pack(sequences, self.config.tokens_per_microbatch):
+                on_device = micro.to(device)
+                old, advantages, weights = flat[:, on_device.token]
+                sums.update(self._accumulate(on_device, old, advantages, weights))
+        finally:
+            self.model.train(was_training)
+        tokens = len(owner)
+        means = {name: sums[name] / max(1, tokens) for name in ("kl", "clip_fraction", "entropy", "logprob_gap")}
+        return {"loss": sums["loss"], "tokens": float(tokens), **means}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Optimizer and counters: with the model's weights and ``reference_state``, all that a resumed run needs."""
+        return {"optimizer": self._optimizer.state_dict(), "updates": self.updates}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take back ``state_dict``'s output."""
+        self._optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
+        self.updates = int(state["updates"])
+
+    def reference_state(self) -> dict[str, Tensor] | None:
+        """Weights of the frozen reference, to be saved once per run; None when there is no copy to save."""
+        return None if self._reference is None else dict(self._reference.state_dict())
+
+    def load_reference_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take back ``reference_state``'s output. Raises PolicyError when this trainer keeps no copy."""
+        if self._reference is None:
+            raise PolicyError(
+                "this trainer keeps no reference copy (kl_coef is 0, or the reference is the model itself)"
+            )
+        self._reference.load_state_dict(state)
+
+    def _accumulate(self, micro: MicroBatch, old: Tensor, advantages: Tensor, weights: Tensor) -> dict[str, float]:
+        """Add one micro-batch's gradient; returns its sums over tokens, and its share of the loss."""
+        config = self.config
+        reference = None
+        if config.kl_coef > 0:
+            with torch.no_grad(), self._reference_model() as model:
+                reference, _ = token_logprobs(model, micro, self.temperature)
+        logp, entropy = token_logprobs(self.model, micro, self.temperature)
+        per_token = token_loss(logp, old, reference, advantages, config.clip_low, config.clip_high, config.kl_coef)
+        loss = (per_token * weights).sum()
+        loss.backward()
+        with torch.no_grad():
+            ratio = torch.exp(logp - old)
+            too_high = (advantages > 0) & (ratio > 1 + config.clip_high)
+            too_low = (advantages < 0) & (ratio < 1 - config.clip_low)
+            return {
+                "loss": float(loss),
+                "kl": 0.0 if reference is None else float(k3(logp, reference).sum()),
+                "clip_fraction": float((too_high | too_low).sum()),
+                "entropy": float(entropy.sum()),
+                "logprob_gap": float((logp - old).abs().sum()),
+            }
+
+    def _apply(self, rate: float) -> float:
+        """Clip the gradient, take the one optimizer step, return the norm before clipping."""
+        norm = float(torch.nn.utils.clip_grad_norm_(self._parameters, self.config.gradient_clip))
+        if not math.isfinite(norm):
+            raise PolicyError(
+                f"the gradient norm is {norm}: nothing was changed. Look for log-probabilities that are not finite, "
+                "or lower the learning rate"
+            )
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+        self._optimizer.step()
+        self.updates += 1
+        return norm
+
+    @contextlib.contextmanager
+    def _reference_model(self) -> Iterator[Any]:
+        if not self._adapter:
+            yield self._reference
+            return
+        training = self.model.training
+        self.model.eval()
+        try:
+            with self.model.disable_adapter():
+                yield self.model
+        finally:
+            self.model.train(training)
+
+    def _rate(self) -> float:
+        """Constant after a linear warm-up."""
+        warmup = self.config.warmup_steps
+        return self.config.learning_rate * min(1.0, (self.updates + 1) / warmup if warmup else 1.0)

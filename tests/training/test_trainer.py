@@ -1,0 +1,296 @@
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+
+from coevolve_lab.config import TrainingConfig
+from coevolve_lab.errors import PolicyError
+from coevolve_lab.records import Trajectory
+from coevolve_lab.training import Trainer, group_advantages, grpo_loss
+
+MIXED = {"a": [1.0, 0.0, 1.0, 0.0], "b": [0.0, 0.3, 1.0, 0.0]}
+FAILED, SOLVED = {"f": [0.0] * 4}, {"s": [1.0] * 4, "t": [1.0] * 4}
+Make = Callable[..., Any]
+
+
+def _trainer(model: Any, **config: Any) -> Trainer:
+    return Trainer(model, TrainingConfig(**({"learning_rate": 1e-3} | config)), temperature=0.9, group_size=4)
+
+
+def _weights(model: Any) -> list[torch.Tensor]:
+    return [p.detach().clone() for p in model.parameters()]
+
+
+def _same(before: list[torch.Tensor], after: list[torch.Tensor]) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+def _sampled_by(model: Any, plain_logprobs: Make, trajectories: list[Trajectory]) -> list[Trajectory]:
+    """The same trajectories with the log-probabilities that ``model`` gives to their ids."""
+    made = []
+    for t in trajectories:
+        logp = plain_logprobs(model, t, t.temperature).tolist()
+        steps = []
+        for step in t.steps:
+            steps.append(dataclasses.replace(step, logprobs=tuple(logp[: len(step.token_ids)])))
+            logp = logp[len(step.token_ids) :]
+        made.append(dataclasses.replace(t, steps=tuple(steps)))
+    return made
+
+
+def _padded(rows: list[torch.Tensor]) -> torch.Tensor:
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+
+
+@pytest.mark.parametrize("normalize", ["group", "batch"])
+@pytest.mark.parametrize("kind", ["qwen3", "llama"])
+def test_loss_and_gradient_are_grpo_loss_on_ordinary_forward_passes(
+    make_model: Make, make_trajectories: Make, plain_logprobs: Make, normalize: str, kind: str
+) -> None:
+    model, reference = make_model(kind, seed=1), make_model(kind, seed=2)
+    trainer = _trainer(model, normalize=normalize, kl_coef=0.05, tokens_per_microbatch=60)
+    trainer.load_reference_state(reference.state_dict())
+    trajectories = make_trajectories(MIXED | {"c": [1.0, 1.0, 1.0, 0.0]})
+    measured = trainer.backward(trajectories)
+
+    logp = [plain_logprobs(model, t, 0.9) for t in trajectories]
+    with torch.no_grad():
+        ref = [plain_logprobs(reference, t, 0.9) for t in trajectories]
+    old = [torch.tensor([p for s in t.steps for p in s.logprobs]) for t in trajectories]
+    groups = [t.group_id for t in trajectories]
+    advantages = group_advantages([t.score for t in trajectories], groups)
+    mask = _padded([torch.ones(len(row)) for row in logp])
+    loss = grpo_loss(
+        _padded(logp), _padded(old), _padded(ref), advantages, mask, groups, kl_coef=0.05, normalize=normalize
+    )
+    gradient = torch.autograd.grad(loss, list(model.parameters()))
+
+    assert measured["loss"] == pytest.approx(loss.item(), abs=1e-6)
+    scale = max(1.0, *(float(g.abs().max()) for g in gradient))
+    for parameter, expected in zip(model.parameters(), gradient, strict=True):
+        assert torch.allclose(parameter.grad, expected, atol=1e-6 * scale)
+    difference = torch.cat([(r - n).detach() for r, n in zip(ref, logp, strict=True)])
+    assert measured["kl"] == pytest.approx(float((difference.exp() - difference - 1).mean()), rel=1e-4)
+    gap = torch.cat([(n - o).detach() for n, o in zip(logp, old, strict=True)]).abs().mean()
+    assert measured["logprob_gap"] == pytest.approx(float(gap), rel=1e-5)
+
+
+@pytest.mark.parametrize("normalize", ["group", "batch"])
+def test_gradient_does_not_depend_on_the_split(make_model: Make, make_trajectories: Make, normalize: str) -> None:
+    trajectories = make_trajectories(MIXED)
+    gradients = []
+    for tokens in (1, 25, 64, 10_000):
+        model = make_model()
+        _trainer(model, normalize=normalize, tokens_per_microbatch=tokens).backward(trajectories)
+        gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
+    scale = max(1.0, float(gradients[0].abs().max()))
+    for other in gradients[1:]:
+        assert float((other - gradients[0]).abs().max()) < 1e-6 * scale
+
+
+def test_ratio_is_one_at_another_temperature_than_one(
+    make_model: Make, make_trajectories: Make, plain_logprobs: Make
+) -> None:
+    model = make_model()
+    trajectories = _sampled_by(model, plain_logprobs, make_trajectories(MIXED))
+    update = _trainer(model).step(trajectories, step=3, round=1, policy_version=7)
+    assert update.logprob_gap < 1e-5
+    assert update.kl < 1e-9
+    assert update.clip_fraction == 0.0
+    assert (update.step, update.round, update.policy_version) == (3, 1, 7)
+    with pytest.raises(PolicyError, match="temperature"):
+        _trainer(model).step([dataclasses.replace(t, temperature=1.0) for t in trajectories], 0, 0, 0)
+
+
+def test_a_step_raises_the_probability_of_what_was_rewarded(
+    make_model: Make, make_trajectories: Make, plain_logprobs: Make
+) -> None:
+    model = make_model()
+    trajectories = _sampled_by(model, plain_logprobs, make_trajectories({"a": [1.0, 0.0, 0.0, 0.0]}))
+    before = [plain_logprobs(model, t, 0.9).sum().item() for t in trajectories]
+    _trainer(model).step(trajectories, 0, 0, 0)
+    after = [plain_logprobs(model, t, 0.9).sum().item() for t in trajectories]
+    advantages = group_advantages([t.score for t in trajectories], [0] * 4).tolist()
+    assert sum(a * (new - old) for a, old, new in zip(advantages, before, after, strict=True)) > 0.1
+
+
+def test_groups_without_variance_are_skipped_and_counted(make_model: Make, make_trajectories: Make) -> None:
+    mixed = make_trajectories(MIXED)
+    rest = make_trajectories(FAILED | SOLVED, seed=5)
+    alone, together = make_model(), make_model()
+    first = _trainer(alone).step(mixed, 0, 0, 0)
+    second = _trainer(together).step([*rest, *mixed], 0, 0, 0)
+    assert _same(_weights(alone), _weights(together))
+    assert (second.groups, second.groups_all_failed, second.groups_all_solved, second.groups_dropped) == (5, 1, 2, 0)
+    assert second.trained_tokens == first.trained_tokens == first.action_tokens < second.action_tokens
+    assert second.trajectories == 20
+    assert second.reward == pytest.approx((3.3 + 8.0) / 20)
+
+
+def test_a_batch_without_any_gradient_changes_nothing(make_model: Make, make_trajectories: Make) -> None:
+    model = make_model()
+    before = _weights(model)
+    trainer = _trainer(model)
+    update = trainer.step(make_trajectories(FAILED | SOLVED), 0, 0, 0)
+    assert _same(before, _weights(model))
+    assert (update.loss, update.gradient_norm, update.learning_rate, update.trained_tokens) == (0.0, 0.0, 0.0, 0)
+    assert trainer.updates == 0
+    assert trainer.step([], 0, 0, 0).groups == 0
+
+
+@pytest.mark.parametrize("status", ["engine_error", "env_error"])
+def test_a_broken_rollout_makes_its_group_partial(make_model: Make, make_trajectories: Make, status: str) -> None:
+    trajectories = make_trajectories(MIXED)
+    trajectories[5] = dataclasses.replace(trajectories[5], status=status, score=0.0, steps=())
+    whole, reduced = make_model(), make_model()
+    update = _trainer(reduced).step(trajectories, 0, 0, 0)
+    assert (update.groups, update.groups_dropped) == (2, 1)
+    _trainer(whole).step(trajectories[:4], 0, 0, 0)
+    assert _same(_weights(whole), _weights(reduced))
+    with pytest.raises(PolicyError, match="group b has 3 usable trajectories, not 4"):
+        _trainer(make_model(), on_partial_group="fail").step(trajectories, 0, 0, 0)
+
+
+@pytest.mark.parametrize("status", ["truncated_steps", "truncated_tokens", "parse_error", "timeout"])
+def test_what_the_agent_spoiled_is_trained_on(make_model: Make, make_trajectories: Make, status: str) -> None:
+    trajectories = make_trajectories(MIXED)
+    trajectories[1] = dataclasses.replace(trajectories[1], status=status)
+    update = _trainer(make_model()).step(trajectories, 0, 0, 0)
+    assert (update.groups, update.groups_dropped) == (2, 0)
+    assert update.trained_tokens == sum(len(s.token_ids) for t in trajectories for s in t.steps)
+
+
+def test_an_episode_without_any_action_keeps_its_group_whole(make_model: Make, make_trajectories: Make) -> None:
+    trajectories = make_trajectories({"a": [1.0, 0.0, 1.0, 0.0]})
+    trajectories[1] = dataclasses.replace(trajectories[1], steps=(), status="timeout")
+    update = _trainer(make_model()).step(trajectories, 0, 0, 0)
+    assert update.groups_dropped == 0
+    assert update.gradient_norm > 0
+
+
+def test_doubled_and_surplus_trajectories_do_not_make_a_group(make_model: Make, make_trajectories: Make) -> None:
+    trajectories = make_trajectories(MIXED)
+    doubled = [*trajectories[:3], trajectories[0], *trajectories[4:]]
+    assert _trainer(make_model()).step(doubled, 0, 0, 0).groups_dropped == 1
+    surplus = [*trajectories, dataclasses.replace(trajectories[0], id="late")]
+    assert _trainer(make_model()).step(surplus, 0, 0, 0).groups_dropped == 1
+
+
+def test_an_interrupt_leaves_model_and_optimizer_as_they_were(
+    make_model: Make, make_trajectories: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = make_model()
+    trainer = _trainer(model, tokens_per_microbatch=30)
+    trajectories = make_trajectories(MIXED)
+    trainer.step(trajectories, 0, 0, 0)
+    before, state = _weights(model), copy.deepcopy(trainer.state_dict())
+    calls = 0
+    accumulate = trainer._accumulate
+
+    def interrupted(*args: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise KeyboardInterrupt
+        return accumulate(*args)
+
+    monkeypatch.setattr(trainer, "_accumulate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.step(trajectories, 1, 0, 0)
+    assert calls == 2
+    assert _same(before, _weights(model))
+    assert all(p.grad is None for p in model.parameters())
+    assert str(trainer.state_dict()) == str(state)
+    monkeypatch.undo()
+    # And the step can be taken again, as if nothing had happened.
+    undisturbed = make_model()
+    other = _trainer(undisturbed, tokens_per_microbatch=30)
+    for step in range(2):
+        other.step(trajectories, step, 0, 0)
+    trainer.step(trajectories, 1, 0, 0)
+    assert _same(_weights(undisturbed), _weights(model))
+
+
+def test_a_gradient_that_is_not_finite_changes_nothing(make_model: Make, make_trajectories: Make) -> None:
+    model = make_model()
+    before = _weights(model)
+    trajectories = make_trajectories(MIXED)
+    bad = dataclasses.replace(trajectories[0].steps[0], logprobs=(math.nan,) * len(trajectories[0].steps[0].token_ids))
+    trajectories[0] = dataclasses.replace(trajectories[0], steps=(bad, *trajectories[0].steps[1:]))
+    with pytest.raises(PolicyError, match="gradient norm"):
+        _trainer(model).step(trajectories, 0, 0, 0)
+    assert _same(before, _weights(model))
+
+
+@pytest.mark.parametrize("lora", [False, True])
+def test_a_resumed_trainer_goes_on_bit_for_bit(make_model: Make, make_trajectories: Make, lora: bool) -> None:
+    def start() -> tuple[Any, Trainer]:
+        model = make_model()
+        if lora:
+            torch.manual_seed(4)
+            model = get_peft_model(model, LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False))
+        return model, _trainer(model, warmup_steps=5, kl_coef=0.1)
+
+    batches = [make_trajectories(MIXED, seed=seed) for seed in range(4)]
+    model, trainer = start()
+    for step in range(2):
+        trainer.step(batches[step], step, 0, 0)
+    reference = trainer.reference_state()
+    saved = copy.deepcopy((model.state_dict(), trainer.state_dict(), reference))
+    expected = [dataclasses.replace(trainer.step(batches[step], step, 0, 0), seconds=0) for step in (2, 3)]
+
+    resumed, again = start()
+    resumed.load_state_dict(saved[0])
+    again.load_state_dict(saved[1])
+    assert (saved[2] is None) == lora
+    if saved[2] is not None:
+        again.load_reference_state(saved[2])
+    assert [dataclasses.replace(again.step(batches[step], step, 0, 0), seconds=0) for step in (2, 3)] == expected
+    assert _same(_weights(model), _weights(resumed))
+
+
+def test_lora_trains_the_adapter_only_against_the_model_without_it(
+    make_model: Make, make_trajectories: Make, plain_logprobs: Make
+) -> None:
+    base = make_model()
+    model = get_peft_model(copy.deepcopy(base), LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False))
+    frozen = {n: p.detach().clone() for n, p in model.named_parameters() if not p.requires_grad}
+    trajectories = make_trajectories(MIXED)
+    with torch.no_grad():
+        new = torch.cat([plain_logprobs(model, t, 0.9) for t in trajectories])
+        ref = torch.cat([plain_logprobs(base, t, 0.9) for t in trajectories])
+    update = _trainer(model, kl_coef=0.1).step(trajectories, 0, 0, 0)
+    expected = float((torch.exp(ref - new) - (ref - new) - 1).mean())
+    assert expected > 1e-3
+    assert update.kl == pytest.approx(expected, rel=1e-4)
+    assert all(torch.equal(p, frozen[n]) for n, p in model.named_parameters() if n in frozen)
+    with pytest.raises(PolicyError, match="no reference copy"):
+        _trainer(model).load_reference_state({})
+
+
+def test_the_reference_does_not_move_with_the_policy(make_model: Make, make_trajectories: Make) -> None:
+    model = make_model()
+    trainer = _trainer(model, kl_coef=0.1)
+    before = copy.deepcopy(trainer.reference_state())
+    kls = [trainer.step(make_trajectories(MIXED), step, 0, 0).kl for step in range(3)]
+    after = trainer.reference_state()
+    assert all(torch.equal(before[n], after[n]) for n in before)
+    assert kls[0] < 1e-9 < kls[1] < kls[2]
+
+
+def test_the_learning_rate_warms_up_and_stays(make_model: Make, make_trajectories: Make) -> None:
+    trainer = _trainer(make_model(), warmup_steps=2, learning_rate=1e-3)
+    rates = [trainer.step(make_trajectories(MIXED), step, 0, 0).learning_rate for step in range(4)]
+    assert rates == pytest.approx([5e-4, 1e-3, 1e-3, 1e-3])
+
+
+def test_a_model_with_nothing_to_train_is_refused(make_model: Make) -> None:
+    with pytest.raises(PolicyError, match="no trainable parameters"):
+        _trainer(make_model().requires_grad_(False))
