@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from coevolve_lab.errors import ConfigError
 
@@ -52,7 +52,6 @@ class WarmStartConfig(Section):
 class LoraConfig(Section):
     rank: int = Field(16, ge=1)
     alpha: int = 32
-    dropout: float = 0.0
     target_modules: list[str] | Literal["all-linear"] = "all-linear"
 
 
@@ -131,6 +130,12 @@ class SignalsConfig(Section):
     boundary: BoundaryConfig | None = BoundaryConfig()
     rare: RareConfig | None = RareConfig()
     custom: dict[str, dict[str, Any]] = Field(default_factory=dict)  # options of registered signals, by name
+
+    @field_validator("forgetting", "boundary", "rare", mode="before")
+    @classmethod
+    def _switched(cls, value: Any) -> Any:
+        """``rare: false`` reads better than ``rare: null``; both switch it off."""
+        return None if value is False else value
 
 
 class EvolutionConfig(Section):

@@ -161,8 +161,7 @@ class CoEvolve:
         with self._stage("signals") as work:
             signals = find_signals(self._ready().detectors, batch)
             work.items = len(signals)
-            known = set(self.reader.table("signals")["id"]) if signals else ()
-            fresh = [signal for signal in signals if signal.id not in known]  # a batch may be read again
+            fresh = self._unrecorded(signals)  # a batch may be read again
             self._finish("signals", fresh)
         self._round_signals += fresh
         return signals
@@ -331,7 +330,7 @@ class CoEvolve:
         target = Path(run_dir) if run_dir else self._next_sibling()
         config = load_config(self.config, **changes)
         copy_until(self.run_dir, target, round, config)
-        return CoEvolve.open(target, progress=self._progress)
+        return type(self).open(target, progress=self._progress)
 
     def close(self) -> None:
         """Let others write to the run. What was not committed is lost to it."""
@@ -449,6 +448,13 @@ class CoEvolve:
             return self._round_trajectories
         names = ", ".join("'" + name.replace("'", "''") + "'" for name in missing)
         return self._round_trajectories + self.reader.records(Trajectory, f"group_id in ({names})")
+
+    def _unrecorded(self, signals: Sequence[Signal]) -> list[Signal]:
+        earlier = {signal.id for signal in self._round_signals}
+        steps = {signal.step for signal in signals if signal.round != self.round_in_progress}
+        if steps:  # of a batch of an earlier round
+            earlier |= set(self.sql(f"select id from signals where step in ({', '.join(map(str, steps))})")["id"])
+        return [signal for signal in signals if signal.id not in earlier]
 
     def _contexts_of(self, triplets: Sequence[Triplet]) -> list[ExplorationContext]:
         wanted = dict.fromkeys(triplet.context_id for triplet in triplets)

@@ -14,6 +14,7 @@ class TaskSet:
 
     def __init__(self, tasks: Iterable[Task] = ()) -> None:
         self._tasks: dict[str, Task] = {}
+        self._drafts: set[str] = set()
         for task in tasks:
             self._add(task)
 
@@ -69,5 +70,9 @@ class TaskSet:
         known = self._tasks.get(task.id)
         if known is not None and known != task:
             raise ValueError(f"task id '{task.id}' is taken by another task; D_t never replaces one")
-        self._tasks.setdefault(task.id, task)
-        return known is None
+        if known is not None or task.draft_id in self._drafts:  # a draft that was validated twice enters once
+            return False
+        self._tasks[task.id] = task
+        if task.draft_id is not None:
+            self._drafts.add(task.draft_id)
+        return True

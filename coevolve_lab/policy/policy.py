@@ -109,7 +109,6 @@ def _with_lora(model: Any, config: PolicyConfig) -> Any:
                 task_type="CAUSAL_LM",
                 r=config.lora.rank,
                 lora_alpha=config.lora.alpha,
-                lora_dropout=config.lora.dropout,
                 target_modules=config.lora.target_modules,
             ),
         )

@@ -11,11 +11,11 @@ from coevolve_lab.records import Task
 from tests.evolution.toy_world import ToySession, ToyWorld
 
 START = {"classes": ["counters"], "values": {}, "counters": {"ant": 1}, "pool": "train"}
-SOLVED = Task("toy_1", "toy", ("double ant",), START, (("double(counter='ant')",),))
+SOLVED = Task("toy_1", "toy", ("add 2 to ant",), START, (("add(counter='ant', amount=2)",),))
 TWO_TURNS = Task(
-    "toy_2", "toy", ("double ant", "reset ant"), START, (("double(counter='ant')",), ("reset(counter='ant')",))
+    "toy_2", "toy", ("add 2 to ant", "reset ant"), START, (("add(counter='ant', amount=2)",), ("reset(counter='ant')",))
 )
-CHAT = TinyChat(train_tokenizer(["double(counter='ant')", "double ant", "done"], 300))
+CHAT = TinyChat(train_tokenizer(["add(counter='ant', amount=2)", "add 2 to ant", "done"], 300))
 CONFIG = RolloutConfig(max_action_tokens=40, max_response_tokens=60, max_parse_errors=2)
 
 
@@ -47,13 +47,13 @@ def _play(engine, *tasks, world=None, config=CONFIG, max_steps=5, group_size=2):
 
 
 def test_an_episode_is_kept_token_by_token():
-    engine = FakeEngine("double(counter='ant')", "done")
+    engine = FakeEngine("add(counter='ant', amount=2)", "done")
     first, second = _play(engine, SOLVED)
     assert (first.status, first.score, first.policy_version, first.step, first.round) == ("completed", 1.0, 7, 3, 1)
     assert first.group_id == second.group_id
     assert first.id != second.id
-    assert first.tools == ("double",)
-    assert [step.action for step in first.steps] == ["double(counter='ant')", "done"]
+    assert first.tools == ("add",)
+    assert [step.action for step in first.steps] == ["add(counter='ant', amount=2)", "done"]
     whole = list(first.prompt_ids) + [i for step in first.steps for i in (*step.token_ids, *step.reply_ids)]
     for request in (r for r in engine.requests if r.key == first.id):  # every prompt is a prefix of the sequence
         assert whole[: len(request.ids)] == list(request.ids)
@@ -62,7 +62,7 @@ def test_an_episode_is_kept_token_by_token():
 
 
 def test_the_next_user_turn_is_heard_as_the_user():
-    trajectory = _play(FakeEngine("double(counter='ant')", "done", "reset(counter='ant')", "done"), TWO_TURNS)[0]
+    trajectory = _play(FakeEngine("add(counter='ant', amount=2)", "done", "reset(counter='ant')", "done"), TWO_TURNS)[0]
     assert trajectory.score == 1.0
     assert [step.turn for step in trajectory.steps] == [0, 0, 1, 1]
     assert trajectory.steps[1].reply_ids == tuple(CHAT.reply("reset ant", from_user=True))
@@ -73,19 +73,19 @@ def test_the_next_user_turn_is_heard_as_the_user():
     ("engine", "config", "max_steps", "status"),
     [
         (
-            FakeEngine("double(counter='ant')"),
+            FakeEngine("add(counter='ant', amount=2)"),
             CONFIG.model_copy(update={"max_response_tokens": 999}),
             3,
             "truncated_steps",
         ),
         (
-            FakeEngine("double(counter='ant')"),
+            FakeEngine("add(counter='ant', amount=2)"),
             CONFIG.model_copy(update={"max_response_tokens": 20}),
             9,
             "truncated_tokens",
         ),
-        (FakeEngine("double(counter='ant')", cut=True), CONFIG, 9, "truncated_tokens"),
-        (FakeEngine("double(counter='ant')"), CONFIG.model_copy(update={"episode_seconds": 1e-9}), 9, "timeout"),
+        (FakeEngine("add(counter='ant', amount=2)", cut=True), CONFIG, 9, "truncated_tokens"),
+        (FakeEngine("add(counter='ant', amount=2)"), CONFIG.model_copy(update={"episode_seconds": 1e-9}), 9, "timeout"),
     ],
 )
 def test_running_out_is_failure_with_a_status(engine, config, max_steps, status):
@@ -125,7 +125,7 @@ class BrokenWorld(ToyWorld):
 )
 def test_one_broken_session_never_reaches_its_neighbours(session, status):
     other = Task("toy_9", "toy", SOLVED.turns, START, SOLVED.solution)
-    played = _play(FakeEngine("double(counter='ant')", "done"), SOLVED, other, world=BrokenWorld(session))
+    played = _play(FakeEngine("add(counter='ant', amount=2)", "done"), SOLVED, other, world=BrokenWorld(session))
     assert [t.status for t in played] == [status, status, "completed", "completed"]
     assert [t.score for t in played] == [0.0, 0.0, 1.0, 1.0]
 
@@ -138,7 +138,7 @@ class BrokenEngine(FakeEngine):
 
 
 def test_a_broken_engine_ends_the_wave_with_a_status():
-    played = _play(BrokenEngine("double(counter='ant')"), SOLVED)
+    played = _play(BrokenEngine("add(counter='ant', amount=2)"), SOLVED)
     assert {t.status for t in played} == {"engine_error"}
     assert "out of memory" in played[0].detail
 
