@@ -3,9 +3,9 @@
     python benchmarks/compare_modes.py --seeds 3 --jobs 2 --out data/runs/compare
 
 Every run starts from the same warm policy (one warm start, cached) and differs in its seed (D_0, batches, sampling,
-exploration) and in ``evolution.mode``: feedback (signals), random (the explorer's own skew), uniform (every tool alike),
-none (a fixed set). Runs that are finished are not made again; an interrupted one goes on. The table shows means over
-seeds with their standard error, and the difference to the fixed set paired by seed.
+exploration) and in ``evolution.mode``: feedback (signals), random (the explorer's own skew), uniform (every tool
+alike), none (a fixed set). Runs that are finished are not made again; an interrupted one goes on. The table shows means
+over seeds with their standard error, and the difference to the fixed set paired by seed.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def shown(values: list[float], digits: int = 3) -> str:
 def table(results: dict[str, dict[int, dict[str, float]]]) -> str:
     """Markdown, one row a mode."""
     head = (
-        "| mode | before | after | gain over fixed set, paired | weakest quarter of tools, after | zero-variance groups |"
-        " groups with a gradient a step | tasks in D_t |"
+        "| mode | before | after | gain over fixed set, paired | weakest quarter of tools, after "
+        "| zero-variance groups | groups with a gradient a step | tasks in D_t |"
     )
     lines = [head, "|" + "---|" * 8]
     for mode, runs in results.items():

@@ -50,7 +50,8 @@ def main() -> None:
             run = seconds(TorchEngine(model, [1], 0, keep), prompts, given.turns, given.reply, given.action)
             best[keep] = min(run, best.get(keep, run))
     for keep, (spent, tokens) in best.items():
-        print(f"{'kept cache' if keep else 'no cache kept':14} {spent:6.2f} CPU-s  {tokens / spent:8.0f} sampled tokens/CPU-s")
+        name = "kept cache" if keep else "no cache kept"
+        print(f"{name:14} {spent:6.2f} CPU-s  {tokens / spent:8.0f} sampled tokens/CPU-s")
     ratio = best[False][0] / best[True][0]
     print(f"keeping the cache takes {1 / ratio:.2f} of the time ({ratio:.2f}x), {given.turns} turns")
 

@@ -67,10 +67,12 @@ def introduction(config: Config, rounds: int) -> list[str]:
     where = config.environment.name + (f" ({', '.join(classes)})" if classes else "")
     lines = [f"An agent and its tasks improve each other: {rounds} rounds on {where}."]
     if config.policy.model == "tiny":
-        tiny = config.policy.tiny
+        tiny, warm = config.policy.tiny, config.policy.warm_start
         lines.append(
             f"The policy is a tiny transformer ({tiny.layers} layers, width {tiny.hidden}), made here from nothing\n"
-            "and warm-started on deliberately poor demonstrations: what they lack is what there is to learn.\n"
+            "and warm-started on demonstrations of which a share is wrong on purpose, from "
+            f"{warm.noise_common:.0%} for the\nmost to {warm.noise_rare:.0%} for the least demonstrated tool: "
+            "that is what there is to unlearn.\n"
             "No LLM, no GPU, no network."
         )
     else:

@@ -34,7 +34,7 @@ k as (select round, kind, count(*) as n from signals group by all),
 s as (select round, string_agg(kind || ' ' || n, ', ' order by kind) as signals from k group by round),
 v as (select round, count(*) filter (outcome = 'accepted') as accepted,
              count(*) filter (outcome = 'retained') as retained,
-             count(*) filter (outcome = 'discarded') as discarded from verdicts group by round),
+             count(*) filter (outcome = 'discarded' and reason <> 'surplus') as discarded from verdicts group by round),
 c as (select round, sum(seconds) as seconds from stage_costs group by round)
 select r.round, coalesce(steps, 0) as steps, reward, score, stderr, coalesce(signals, '') as signals,
        coalesce(accepted, 0) as accepted, coalesce(retained, 0) as retained, coalesce(discarded, 0) as discarded,
@@ -54,8 +54,8 @@ def rounds_table(reader: RunReader) -> pl.DataFrame:
     """One row per round, the one in progress included.
 
     reward: mean score of the sampled trajectories; score, stderr: the round's last greedy evaluation on the run's
-    evaluation split (null if there was none); signals: marks by kind, as text; accepted, retained, discarded: drafts;
-    tasks: size of D_t after the round; flat: share of groups without variance, which teach nothing; seconds: of
+    evaluation split (null if there was none); signals: marks by kind, as text; accepted, retained, discarded: drafts
+    that were validated; tasks: size of D_t after the round; flat: share of groups without variance, which teach nothing; seconds: of
     wall-clock in all stages.
     """
     split = str(reader.config["environment"]["evaluation_split"]).replace("'", "''")

@@ -49,7 +49,7 @@ def test_the_demo_tells_each_round_and_where_everything_is(say) -> None:
     code, out, _ = say("demo", "--config", "small.yaml", "--run-dir", "told")
     assert code == 0
     assert "No LLM, no GPU" in out
-    assert "deliberately poor demonstrations" in out
+    assert "wrong on purpose" in out
     assert "round 0/1" in out
     assert "round 1/1 | reward" in out
     assert "accepted" in out

@@ -7,6 +7,7 @@ import polars as pl
 
 from coevolve_lab.figures import style
 
+SURPLUS = "surplus"
 _TITLE = "Validation of drafted tasks"
 _OUTCOMES = ("accepted", "retained", "discarded")
 _MOST_REASONS = 8
@@ -15,14 +16,17 @@ _MOST_REASONS = 8
 def pass_rate(verdicts: pl.DataFrame, dark: bool = False) -> go.Figure:
     """Left: share of a round's drafts by outcome, the accepted share written out. Right: reasons of those not accepted.
 
-    verdicts: columns round, outcome, reason.
+    verdicts: columns round, outcome, reason. Drafts beyond a round's quota ("surplus") were never executed: they are
+    counted in the title and in no share.
     """
+    surplus = verdicts.filter(pl.col("reason") == SURPLUS).height
+    verdicts = verdicts.filter(pl.col("reason") != SURPLUS)
     if verdicts.is_empty():
         return style.no_data(_TITLE, "drafts are validated at the end of a round", dark)
     counts = verdicts.group_by("round", "outcome").len()
     totals = verdicts.group_by("round").len().sort("round")
     accepted = verdicts.filter(pl.col("outcome") == "accepted").height
-    title = f"{_TITLE}: {accepted} of {verdicts.height} accepted"
+    title = f"{_TITLE}: {accepted} of {verdicts.height} accepted" + (f" ({surplus} more not needed)" if surplus else "")
     made = style.panels(title, ["share of drafts", "why not accepted"], 1, 2, dark, height=420)
     for outcome in _OUTCOMES:
         own = totals.select("round").join(counts.filter(pl.col("outcome") == outcome), on="round", how="left")

@@ -25,7 +25,7 @@ from coevolve_lab.policy.tiny import SPECIALS, TinyChat, build_model, train_toke
 from coevolve_lab.training.supervised import supervised_steps
 
 TOKENIZER = "tokenizer.json"
-RECIPE = 2  # raise it when the code below makes another policy from the same config: caches of the old one are left alone
+RECIPE = 2  # raise it when the code makes another policy from the same config, so that older caches are left alone
 COPY_LENGTHS = (4, 14)  # tokens
 COPYING_LEARNED = 0.1  # nats per token
 
@@ -50,7 +50,8 @@ def warm_started(
 
     progress(step, steps, loss) is called during training. The cache: ``$COEVOLVE_CACHE``, ``~/.cache/coevolve_lab``.
     """
-    depends_on = [RECIPE, __version__, config.tiny.model_dump(), config.warm_start.model_dump(), world.name, world_options]
+    depends_on = [RECIPE, __version__, config.tiny.model_dump(), config.warm_start.model_dump()]
+    depends_on += [world.name, world_options]
     folder = cache_folder() / f"warm-{fingerprint(depends_on)}"
     found = folder.is_dir()
     if not found:

@@ -26,8 +26,8 @@ def _readings(tool: str, text: str) -> set[tuple[tuple[str, str], ...]]:
     found = set()
     for template, pattern in _patterns(tool):
         if match := pattern.fullmatch(text):
-            conditions = {name: value.strip("'") for name, value in template.condition.items()}
-            found.add(tuple(sorted((conditions | dict(zip(template.slots, match.groups(), strict=True))).items())))
+            said = dict(zip(template.slots, match.groups(), strict=True))
+            found.add(tuple(sorted((template.condition | said).items())))
     return found
 
 
@@ -109,8 +109,8 @@ def test_optional_arguments_are_said_exactly_when_given() -> None:
 
 @pytest.mark.parametrize(
     ("value", "said"),
-    [(3, "3"), (-2.5, "-2.5"), ("a.txt", "a.txt"), ("two words", "'two words'"), ("", "''"), ([1], "1"),
-     (["x", "y z", "w"], "x, 'y z' and w")],
+    [(3, "3"), (-2.5, "-2.5"), ("a.txt", "'a.txt'"), ("two words", "'two words'"), ("", "''"), ([1], "1"),
+     (["x", "y z", "w"], "'x', 'y z' and 'w'")],
 )  # fmt: skip
 def test_values_are_said_plainly(value: object, said: str) -> None:
     assert phrases.say(value) == said
