@@ -53,7 +53,7 @@ test: $(VENV)/.installed-dev $(VENV)/.installed-bfcl
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 clean:
 	rm -rf $(VENV)

@@ -13,11 +13,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from coevolve_lab.loop import CoEvolve
+    from coevolve_lab.widgets import dashboard, runs, signal_browser, step_through, task_set_view, trajectory_view
 
 __version__ = "0.1.0"
-__all__ = ["CoEvolve", "__version__"]
+__all__ = [
+    "CoEvolve",
+    "__version__",
+    "dashboard",
+    "runs",
+    "signal_browser",
+    "step_through",
+    "task_set_view",
+    "trajectory_view",
+]
 
 _HOMES = {"CoEvolve": "coevolve_lab.loop"}
+_HOMES |= dict.fromkeys(
+    ("dashboard", "runs", "signal_browser", "step_through", "task_set_view", "trajectory_view"), "coevolve_lab.widgets"
+)
 
 
 def __getattr__(name: str) -> Any:

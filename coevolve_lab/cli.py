@@ -19,6 +19,7 @@ from coevolve_lab.errors import CoEvolveError, ConfigError, StoreError
 if TYPE_CHECKING:
     import polars as pl
 
+    from coevolve_lab.background import RunStatus
     from coevolve_lab.loop import CoEvolve
 
 PROGRAM = "coevolve-lab"
@@ -67,6 +68,18 @@ def parser() -> argparse.ArgumentParser:
 
     resume = add("resume", _resume, "go on with a run under its own config")
     resume.add_argument("--rounds", type=_count, help="stop after this round (default: the config's)")
+
+    start = add("start", _start, "the same in a kernel of its own, which goes on when this shell is closed")
+    start.add_argument("--rounds", type=_count, help="stop after this round (default: the config's)")
+    start.add_argument(
+        "--import", dest="imports", action="append", default=[], metavar="MODULE", help="load this there first"
+    )
+    add("status", _status, "what a run does in the background")
+    add("pause", _pause, "pause it after the present stage; start goes on")
+    stop = add("stop", _stop, "end it once its round is committed; start goes on from there")
+    stop.add_argument("--discard", action="store_true", help="at once, without that round")
+    logs = add("logs", _logs, "what it printed")
+    logs.add_argument("-n", "--lines", type=_count, default=40, help="how many of the last lines (default: 40)")
 
     evaluate = add("evaluate", _evaluate, "play a split with the run's latest policy, greedily")
     evaluate.add_argument("--split", help="which one (default: environment.evaluation_split)")
@@ -147,6 +160,42 @@ def _resume(args: argparse.Namespace) -> None:
         _print_run(run)
 
 
+def _start(args: argparse.Namespace) -> None:
+    from coevolve_lab.background import Background
+
+    background = Background(args.run_dir)
+    if background.status().state != "paused":
+        _print_status(background.start(args.rounds, args.imports))
+    elif args.rounds is None and not args.imports:
+        _print_status(background.resume())
+    else:
+        raise StoreError(f"{args.run_dir} is paused and goes on as it was started; stop it first to change that")
+
+
+def _status(args: argparse.Namespace) -> None:
+    from coevolve_lab.background import Background
+
+    _print_status(Background(args.run_dir).status())
+
+
+def _pause(args: argparse.Namespace) -> None:
+    from coevolve_lab.background import Background
+
+    _print_status(Background(args.run_dir).pause())
+
+
+def _stop(args: argparse.Namespace) -> None:
+    from coevolve_lab.background import Background
+
+    _print_status(Background(args.run_dir).stop(args.discard))
+
+
+def _logs(args: argparse.Namespace) -> None:
+    from coevolve_lab.background import Background
+
+    print(Background(args.run_dir).logs(args.lines))
+
+
 def _evaluate(args: argparse.Namespace) -> None:
     from coevolve_lab.loop import CoEvolve
 
@@ -211,6 +260,14 @@ def _doctor(args: argparse.Namespace) -> int:
         state = "ok" if not finding.remedy else "MISSING" if finding.needed else "optional"
         print(f"{state:9}{finding.name:13}{finding.found}" + (f"\n{'':22}{finding.remedy}" if finding.remedy else ""))
     return int(any(finding.remedy and finding.needed for finding in findings))
+
+
+def _print_status(status: RunStatus) -> None:
+    print(status)
+    if status.connection_file:
+        print(f"connection file {status.connection_file} (jupyter console --existing FILE)")
+    if status.log:
+        print(f"log {status.log}")
 
 
 def _print_run(run: CoEvolve) -> None:

@@ -31,3 +31,7 @@ class StoreError(CoEvolveError):
 
 class RunLockedError(StoreError):
     """Another process writes to this run."""
+
+
+class BackgroundError(CoEvolveError):
+    """A background kernel or server cannot be started, reached or ended."""

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from tqdm.auto import tqdm
 
 from coevolve_lab.assembly import Parts, assemble
+from coevolve_lab.background import Background
 from coevolve_lab.config import Config, load_config
 from coevolve_lab.errors import StoreError
 from coevolve_lab.evaluation.benchmark import evaluate_split
@@ -47,6 +48,9 @@ from coevolve_lab.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from coevolve_lab.background import RunStatus
+    from coevolve_lab.background.watcher import Watcher
 
 SEED_ATTEMPTS = 20  # batches of unguided exploration before D_0 is given up as too small
 
@@ -80,6 +84,9 @@ class CoEvolve:
         if started:  # before an older object of this process has to give way
             RunFolder(run_dir).check_config(self.config)
         self._begin(Path(run_dir), progress)
+        if started and self.background.alive():  # the cell that made the run was executed again: look at it
+            self._reader = RunReader(self.run_dir)
+            return
         if started:
             self._writer = RunWriter.open(self.run_dir, self.config)
         else:
@@ -101,6 +108,8 @@ class CoEvolve:
         self._progress = progress
         self._writer = None
         self._parts = None
+        self.background = Background(self.run_dir)
+        self.watcher: Watcher | None = None
         before = _open_runs.get(self.run_dir)
         if before is not None:  # a notebook cell that opens the run was executed again
             before.close()
@@ -351,6 +360,47 @@ class CoEvolve:
         state = "nothing committed yet" if done is None else f"{done} of {self.config.rounds} rounds committed"
         return f"CoEvolve({self.config.name!r}, {str(self.run_dir)!r}: {state}, mode {self.config.evolution.mode})"
 
+    # ---- in a kernel of its own (background/)
+
+    def start(self, rounds: int | None = None, imports: Sequence[str] = ()) -> RunStatus:
+        """Rounds until ``rounds`` (``config.rounds``) are committed, in a Jupyter kernel of their own.
+
+        Closing this notebook does not touch it; ``CoEvolve.open(run_dir)`` anywhere sees and controls it. imports:
+        modules or .py files that register your environments, signals or explorers there. Raises StoreError while a
+        round has records here that are not committed, and what ``Background.start`` raises.
+        """
+        if self._writer is not None and self._begun:
+            raise StoreError(
+                f"round {self.round_in_progress} has records that are not committed, and the kernel begins at the last "
+                "commit: finish the round with run.round() or run.commit(), or drop it with run.close(), then start"
+            )
+        self.close()
+        return self.background.start(rounds, imports)
+
+    def status(self) -> RunStatus:
+        """What the background does: print it, or read its fields."""
+        return self.background.status()
+
+    def pause(self) -> RunStatus:
+        """Ask the background to pause between two stages, the round kept in its memory."""
+        return self.background.pause()
+
+    def resume(self) -> RunStatus:
+        """Let the background go on: after a pause or an interrupt, or in a new kernel from the last commit."""
+        return self.background.resume()
+
+    def stop(self, discard: bool = False) -> RunStatus:
+        """Ask the background to end once its round is committed; discard: at once, without that round."""
+        return self.background.stop(discard)
+
+    def interrupt(self) -> RunStatus:
+        """Ctrl-C for the background: its prompt is free again, and ``resume`` goes on with the interrupted stage."""
+        return self.background.interrupt()
+
+    def logs(self, lines: int = 40) -> str:
+        """The last lines that the background printed."""
+        return self.background.logs(lines)
+
     # ---- looking at the records, as polars
 
     @property
@@ -407,6 +457,7 @@ class CoEvolve:
         if self._writer is None:
             if _open_runs.setdefault(self.run_dir, self) is not self:
                 raise StoreError(f"{self.run_dir} was opened again in this process; use the newer object")
+            self.background.refuse_foreground()
             self._writer = RunWriter.open(self.run_dir)
             self._follow_writer()
         return self._writer
@@ -466,14 +517,21 @@ class CoEvolve:
 
     @contextmanager
     def _stage(self, stage: str, round: int | None = None) -> Iterator[_Work]:
+        number = self.round_in_progress if round is None else round
+        if self.watcher is not None:
+            self.watcher.stage_begins(stage, number, self._steps_done)
         started, work = time.monotonic(), _Work()
         yield work
         number = self.round_in_progress if round is None else round
         seconds = time.monotonic() - started
         self._record([StageCost(number, stage, seconds, work.items, work.tokens, work.calls)])
+        if self.watcher is not None:
+            self.watcher.stage_ends(stage, number, self._steps_done, seconds, work.items)
 
     def _bar(self, what: str, total: int) -> Any:
         label = f"round {self.round_in_progress} step {self._steps_done + 1} {what}" if what == "rollout" else what
+        if self.watcher is not None:
+            return self.watcher.bar(label, total)
         return tqdm(total=total, desc=label, leave=False, disable=not self._progress)
 
     def _next_sibling(self) -> Path:

@@ -55,8 +55,8 @@ def rounds_table(reader: RunReader) -> pl.DataFrame:
 
     reward: mean score of the sampled trajectories; score, stderr: the round's last greedy evaluation on the run's
     evaluation split (null if there was none); signals: marks by kind, as text; accepted, retained, discarded: drafts
-    that were validated; tasks: size of D_t after the round; flat: share of groups without variance, which teach nothing; seconds: of
-    wall-clock in all stages.
+    that were validated; tasks: size of D_t after the round; flat: share of groups without variance, which teach
+    nothing; seconds: of wall-clock in all stages.
     """
     split = str(reader.config["environment"]["evaluation_split"]).replace("'", "''")
     return reader.sql(_ROUNDS.format(split=f"'{split}'"))

@@ -1,0 +1,43 @@
+"""Live views of a run for JupyterLab: compositions of ipywidgets over figures and SQL queries.
+
+>>> from coevolve_lab import dashboard, step_through
+>>> dashboard(run)
+
+``run`` is a CoEvolve, a RunReader or a run folder everywhere. Views read through SQL, a page at a time; they show their
+errors instead of raising them, and a plain table where no widgets run.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from coevolve_lab.errors import PrerequisiteError
+
+if TYPE_CHECKING:
+    from coevolve_lab.widgets.browsers import signal_browser, task_set_view
+    from coevolve_lab.widgets.live import dashboard
+    from coevolve_lab.widgets.overlay import runs
+    from coevolve_lab.widgets.replay import trajectory_view
+    from coevolve_lab.widgets.stepper import step_through
+
+_HOMES = {
+    "dashboard": "live",
+    "runs": "overlay",
+    "signal_browser": "browsers",
+    "step_through": "stepper",
+    "task_set_view": "browsers",
+    "trajectory_view": "replay",
+}
+__all__ = ["dashboard", "runs", "signal_browser", "step_through", "task_set_view", "trajectory_view"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name not in ("ipywidgets", "anywidget", "plotly"):
+            raise
+        raise PrerequisiteError(f"{name} needs {error.name}: pip install 'coevolve-lab[notebook]'") from None

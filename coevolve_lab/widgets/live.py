@@ -1,0 +1,199 @@
+"""The dashboard: how a run is doing, while it runs, and the buttons that drive it."""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ipywidgets as W
+
+from coevolve_lab.background import Background, RunStatus
+from coevolve_lab.report import rounds_table
+from coevolve_lab.widgets import markup, view
+from coevolve_lab.widgets.progress_figure import progress_figure, show
+from coevolve_lab.widgets.progress_queries import Progress, look
+
+CONTROLS = ("step", "round", "start", "pause", "resume", "stop")
+_TIPS = {
+    "step": "one training step here: rollout, train, find signals",
+    "round": "one round here: training steps, evolution, evaluation, commit",
+    "start": "let the run go on in a kernel of its own, until its last round; this notebook stays free",
+    "pause": "ask the background run to wait between two stages",
+    "resume": "let the background run go on, after a pause or from the last commit",
+    "stop": "end the background run once its round is committed",
+}
+_ROWS = 20  # of the plain table
+
+
+@view.never_raises
+def dashboard(run: Any, every: float = 1.0, dark: bool = False) -> W.Widget:
+    """Live curves of a run, with its controls.
+
+    >>> dashboard(run)
+
+    run: a CoEvolve, a RunReader or a run folder (to look on, pause, resume and stop). every: seconds between looks at
+    the run folder; 0 looks only when ``refresh()`` is called. ``close()`` ends it. A run that cannot be opened gives a
+    view with the error.
+    """
+    return Dashboard(run, every, dark)
+
+
+class Dashboard(view.View):
+    """See ``dashboard``. A thread looks at the run, so that the view lives on while a cell or a button runs a round."""
+
+    def __init__(self, run: Any, every: float = 1.0, dark: bool = False) -> None:
+        super().__init__()
+        self._run, self._reader = run, view.reader_of(run)
+        self._background = Background(self._reader.run_dir)
+        self._every, self._dark, self._busy = every, dark, ""
+        self._mutex, self._closing = threading.Lock(), threading.Event()
+        self._progress: Progress | None = None
+        self.live = progress_figure(dark)
+        self.status_line = view.html()
+        self.status_line.add_class("coevolve-status")
+        self.buttons = {
+            name: view.button(name, _TIPS[name], f"coevolve-{name}", self._on_click(name)) for name in CONTROLS
+        }
+        self.fill([self.status_line, W.HBox(list(self.buttons.values())), self.live.widget])
+        self.refresh()
+        if every > 0:
+            # Not an asyncio task: that would stand still while a cell, or one of these buttons, runs a round.
+            me = weakref.ref(self)
+            threading.Thread(target=_look_on, args=(me, self._closing, every), name="dashboard", daemon=True).start()
+
+    def refresh(self) -> None:
+        """Look at the run now."""
+        with self._mutex, self.guarded():
+            self._reader = view.reader_of(self._run)
+            before, self._progress = self._progress, look(self._reader, self._progress)
+            if before is None or before.version != self._progress.version:
+                show(self.live, self._progress, self._dark)
+            status = self._status()
+            self._set(self.status_line, "value", markup.wrap(self._line(self._progress, status)))
+            self._enable(status, self._progress.committed)
+
+    def close(self) -> None:
+        """Stop looking, and remove the widgets."""
+        self._closing.set()
+        with self._mutex:
+            self.live.widget.close()
+            super().close()
+
+    def plain(self) -> tuple[str, str]:
+        rounds = rounds_table(view.reader_of(self._run)).tail(_ROWS)
+        status = self._line(look(view.reader_of(self._run)), self._status())
+        html = f"<p>{status}</p>{markup.table(rounds.columns, rounds.rows())}"
+        return f"dashboard of {self._reader.run_dir}\n{rounds}", html
+
+    # ---- state
+
+    def _status(self) -> RunStatus:
+        return self._background.status()
+
+    def _line(self, progress: Progress, status: RunStatus) -> str:
+        name, done, wanted = self._reader.config["name"], progress.committed, status.rounds
+        state = self._busy or ("finished" if status.state == "idle" and (done or 0) >= wanted else status.state)
+        parts = [
+            f"<b>{markup.text(name)}</b> {markup.tag(state)}",
+            "nothing committed yet" if done is None else f"{done} of {wanted} rounds committed",
+            f"{progress.steps:,} training steps",
+            f"{progress.size:,} tasks",
+        ]
+        if progress.evaluations.height:
+            first, last = (progress.evaluations.row(i, named=True) for i in (0, -1))
+            parts.append(f"score {last['score']:.3f} ± {last['stderr']:.3f} (first {first['score']:.3f})")
+        if status.state == "running":
+            at = f"{status.stage} {status.done}/{status.total}" if status.total else status.stage
+            parts.append(f"round {status.round}, step {status.step} of {status.steps_per_round}: {markup.text(at)}")
+        left = status.eta
+        if left is None and done and done < wanted:
+            left = (wanted - done) * progress.seconds / done
+        if left is not None and (done or 0) < wanted:
+            parts.append(f"about {_duration(left)} to go")
+        parts += [markup.text(said) for said in (status.message, status.error) if said]
+        share = min(1.0, (done or 0) / max(1, wanted))
+        bar = f'<span class="meter"><span style="width:{100 * share:.0f}%"></span></span>'
+        return bar + " · ".join(parts)
+
+    def _enable(self, status: RunStatus, committed: int | None) -> None:
+        away = status.state in ("running", "paused")
+        here = hasattr(self._run, "rollout") and not away and not self._busy
+        allowed = {
+            "step": here,
+            "round": here,
+            "start": here and (committed or 0) < status.rounds,
+            "pause": status.state == "running",
+            "resume": status.state in ("paused", "dead", "failed") or bool(away and status.message),
+            "stop": away,
+        }
+        for name, button in self.buttons.items():
+            self._set(button, "disabled", not allowed[name])
+
+    @staticmethod
+    def _set(widget: W.Widget, trait: str, value: Any) -> None:
+        if getattr(widget, trait) != value:
+            setattr(widget, trait, value)
+
+    # ---- buttons
+
+    def _on_click(self, name: str) -> Callable[[], None]:
+        me = weakref.ref(self)
+
+        def clicked() -> None:
+            dashboard = me()
+            if dashboard is not None:
+                dashboard._do(name)
+
+        return clicked
+
+    def _do(self, name: str) -> None:
+        with self.guarded():
+            if name in ("step", "round"):
+                self._in_foreground(name)
+            else:
+                ask = getattr(self._run, name, None) or getattr(self._background, name)
+                ask()
+        shown = self.error
+        self.refresh()
+        if shown:  # a refresh that goes well must not wipe what the click said
+            self._error.value, self._error.layout.display = shown, None
+
+    def _in_foreground(self, name: str) -> None:
+        """Run in the kernel, as a cell would: interrupting the kernel interrupts it."""
+        self._busy = f"{name} running here"
+        self.refresh()
+        try:
+            if name == "round":
+                self._run.round()
+            else:
+                self._run.seed_tasks()
+                batch = self._run.rollout()
+                self._run.train(batch)
+                self._run.find_signals(batch)
+        finally:
+            self._busy = ""
+
+
+def _look_on(me: weakref.ref[Dashboard], closing: threading.Event, every: float) -> None:
+    """Refresh until closed, or until nobody holds the dashboard any more; at most half of the time goes into it."""
+    wait = every
+    while not closing.wait(wait):
+        dashboard = me()
+        if dashboard is None:
+            return
+        started = time.monotonic()
+        dashboard.refresh()
+        wait = max(every, time.monotonic() - started)
+        if not Path(dashboard._reader.run_dir).exists():
+            return
+        del dashboard
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

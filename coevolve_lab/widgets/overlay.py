@@ -1,0 +1,166 @@
+"""Every run under a folder in one table, and two to four of them over the same axes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ipywidgets as W
+import polars as pl
+
+from coevolve_lab.background import Background
+from coevolve_lab.figures import style
+from coevolve_lab.store import RunReader
+from coevolve_lab.widgets import markup, view
+from coevolve_lab.widgets.figure import LiveFigure
+from coevolve_lab.widgets.progress_figure import WIDTH
+from coevolve_lab.widgets.progress_queries import look
+
+MOST_RUNS, MOST_OVERLAID = 200, 4
+_COLUMNS = ("run", "status", "environment", "mode", "rounds", "steps", "tasks", "first score", "last score", "hours")
+
+
+@view.never_raises
+def runs(folder: str | Path = "data/runs", dark: bool = False) -> W.Widget:
+    """All runs under a folder: status, environment, mode, steps, scores, cost. Mark two to four to overlay them.
+
+    >>> runs()
+
+    The lines are the sampled training reward, smoothed as the slider says, with the raw values kept as faint points;
+    the marked points are evaluations with their standard error.
+    """
+    return Runs(Path(folder), dark)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One run in one row; ``problem`` says why it cannot be read, then all else is empty."""
+
+    name: str
+    status: str = ""
+    environment: str = ""
+    mode: str = ""
+    rounds: str = ""
+    steps: int | None = None
+    tasks: int | None = None
+    first: str = ""
+    last: str = ""
+    hours: float | None = None
+    problem: str = ""
+
+
+def summaries(folder: Path) -> list[Summary]:
+    """The runs right under ``folder``, newest first; a damaged one says so and hides no other."""
+    found = sorted(folder.glob("*/config.json"), key=lambda path: path.stat().st_mtime, reverse=True)
+    return [_summary(path.parent) for path in found[:MOST_RUNS]]
+
+
+def _summary(run_dir: Path) -> Summary:
+    try:
+        reader = RunReader(run_dir)
+        seen, config = look(reader), reader.config
+        evolution = config["evolution"]
+        done, wanted = seen.committed, int(config["rounds"])
+        scores = [f"{row['score']:.3f} ± {row['stderr']:.3f}" for row in seen.evaluations.to_dicts()]
+        return Summary(
+            run_dir.name,
+            _status(run_dir, done, wanted),
+            str(config["environment"]["name"]),
+            str(evolution["mode"]),
+            f"{0 if done is None else done} of {wanted}",
+            seen.steps,
+            seen.size,
+            scores[0] if scores else "",
+            scores[-1] if scores else "",
+            seen.seconds / 3600,
+        )
+    except Exception as error:  # one damaged run must not hide the others
+        return Summary(run_dir.name, "cannot be read", problem=str(error))
+
+
+def _status(run_dir: Path, done: int | None, wanted: int) -> str:
+    state = Background(run_dir).status().state
+    if state == "idle":
+        return "finished" if done is not None and done >= wanted else "idle"
+    return state
+
+
+class Runs(view.View):
+    """See ``runs``."""
+
+    def __init__(self, folder: Path, dark: bool = False) -> None:
+        super().__init__()
+        self._folder, self._dark = folder, dark
+        self.table = view.html()
+        self.again = view.button("refresh", "look for runs again", "coevolve-refresh", self.refresh)
+        self.chosen = W.SelectMultiple(rows=6, description="overlay", layout={"width": "420px"})
+        self.chosen.add_class("coevolve-overlay")
+        self.smoothing = W.FloatSlider(0.6, min=0.0, max=0.95, step=0.05, description="smoothing")
+        empty = style.figure("Runs over the same axes", "training step", "score and training reward", dark, 440)
+        empty.update_layout(width=WIDTH)
+        self.live = LiveFigure(empty)
+        self.chosen.observe(lambda _: self.draw(), "value")
+        self.smoothing.observe(lambda _: self.draw(), "value")
+        self.fill([self.table, W.HBox([self.chosen, self.smoothing, self.again]), self.live.widget])
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Look for runs again."""
+        with self.guarded():
+            found = summaries(self._folder)
+            self.table.value = markup.wrap(self._html(found))
+            readable = tuple(summary.name for summary in found if not summary.problem)
+            if self.chosen.options != readable:
+                kept = tuple(name for name in self.chosen.value if name in readable)
+                self.chosen.options = readable
+                self.chosen.value = kept or readable[:2]
+            self.draw()
+
+    def draw(self) -> None:
+        """Put the chosen runs into the figure."""
+        with self.guarded():
+            names = list(self.chosen.value)[:MOST_OVERLAID]
+            seen = [look(RunReader(self._folder / name)) for name in names]
+            with self.live.batch():
+                for slot in range(MOST_OVERLAID):
+                    self._slot(slot, names[slot] if slot < len(names) else None, seen)
+            if len(self.chosen.value) > MOST_OVERLAID:
+                raise ValueError(f"the first {MOST_OVERLAID} of the marked runs are shown: more cannot be told apart")
+
+    def plain(self) -> tuple[str, str]:
+        found = summaries(self._folder)
+        lines = [f"{s.name}: {s.problem or f'{s.status}, round {s.rounds}, {s.last}'}" for s in found]
+        return f"runs under {self._folder}\n" + "\n".join(lines or ["none"]), self._html(found)
+
+    def _html(self, found: list[Summary]) -> str:
+        if not found:
+            return markup.muted(f"no runs under {self._folder} yet: coevolve-lab demo makes one")
+        rows: list[tuple[Any, ...]] = []
+        for s in found:
+            if s.problem:
+                rows.append((s.name, s.status, s.problem, *([None] * (len(_COLUMNS) - 3))))
+            else:
+                rows.append(
+                    (s.name, s.status, s.environment, s.mode, s.rounds, s.steps, s.tasks, s.first, s.last, s.hours)
+                )
+        return markup.table(_COLUMNS, rows)
+
+    def _slot(self, slot: int, name: str | None, seen: list[Any]) -> None:
+        """One run's raw rewards, smoothed rewards and evaluations; without a run, its traces are emptied."""
+        if name is None and f"raw {slot}" not in self.live.traces:
+            return
+        drawn = style.OTHERS[slot]
+        updates = seen[slot].updates if name else pl.DataFrame({"step": [], "reward": []})
+        scores = seen[slot].evaluations if name else pl.DataFrame({"step": [], "score": [], "stderr": []})
+        smooth = updates["reward"].cast(pl.Float64).ewm_mean(alpha=1 - self.smoothing.value)
+        raw: dict[str, Any] = {"mode": "markers", "marker": {"color": drawn.color, "size": 4, "opacity": 0.3}}
+        line: dict[str, Any] = {"mode": "lines", "line": style.line(drawn, 2)}
+        marked: dict[str, Any] = {"mode": "markers", "marker": style.point(drawn, 10)}
+        for what, x, y, error, look_ in (
+            ("raw", updates["step"], updates["reward"], [], {**raw, "showlegend": False}),
+            ("smooth", updates["step"], smooth, [], line),
+            ("score", scores["step"], scores["score"], scores["stderr"].to_list(), {**marked, "showlegend": False}),
+        ):
+            change = {"name": name or "", "visible": name is not None, "error_y.array": error}
+            self.live.put(f"{what} {slot}", x, y, change=change, legendgroup=str(slot), **look_)

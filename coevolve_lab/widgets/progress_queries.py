@@ -1,0 +1,91 @@
+"""What the dashboard shows, aggregated in SQL: small frames however long the run is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from coevolve_lab.store import RunReader
+from coevolve_lab.widgets.figure import MOST_POINTS
+
+MOST_ROUNDS = 200  # bars that can still be told apart; more rounds share one
+_STEP = "step // greatest(1, (max(step) over () + {points} - 1) // {points})"
+_ROUND = f"round // greatest(1, (max(round) over () + {MOST_ROUNDS}) // {MOST_ROUNDS})"
+# table -> the one query over it; opening a long run's many parts is what costs, so each table is read once
+_QUERIES = {
+    "updates": f"""
+        with u as (select *, {_STEP} as place from updates)
+        select max(step) as step, avg(reward) as reward, avg(kl) as kl, avg(clip_fraction) as clip,
+               avg(entropy) as entropy, avg(logprob_gap) as gap,
+               sum(groups_all_failed + groups_all_solved) / greatest(sum(groups), 1) as flat
+        from u group by place order by step""",
+    "evaluations": f"""
+        with e as (select step, score, stderr, {_STEP} as place from evaluations where split = {{split}})
+        select max(step) as step, avg(score) as score, avg(stderr) as stderr from e group by place order by step""",
+    "signals": f"""
+        with s as (select round, kind, {_ROUND} as place from signals)
+        select min(round) over (partition by place) as round, kind, n from
+            (select place, min(round) as round, kind, count(*) as n from s group by place, kind)
+        order by round, kind""",
+    "tasks": f"""
+        with t as (select round, origin, n_calls, {_ROUND} as place from tasks)
+        select min(round) over (partition by place) as round, origin, calls, n from
+            (select place, min(round) as round, origin, least(n_calls, 30) as calls, count(*) as n
+             from t group by place, origin, calls) order by round, calls""",
+    "drafts": "select count(*) as n from drafts",
+    "verdicts": "select outcome, reason, count(*) as n from verdicts group by all order by n desc, reason",
+    "stage_costs": "select stage, sum(seconds) filter (round > 0) as seconds from stage_costs group by stage",
+}
+Version = dict[str, tuple[int, str]]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One look at a run; every frame has at most some thousand rows."""
+
+    committed: int | None
+    updates: pl.DataFrame  # step, reward, kl, clip, entropy, gap, flat
+    evaluations: pl.DataFrame  # step, score, stderr
+    signals: pl.DataFrame  # round, kind, n
+    tasks: pl.DataFrame  # round, origin, calls, n
+    drafts: pl.DataFrame  # n
+    verdicts: pl.DataFrame  # outcome, reason, n
+    stage_costs: pl.DataFrame  # stage, seconds (after round 0)
+    version: Version = field(default_factory=dict)
+
+    @property
+    def steps(self) -> int:
+        """Training steps done."""
+        return int(self.updates["step"][-1]) if self.updates.height else 0
+
+    @property
+    def size(self) -> int:
+        """Tasks in D_t."""
+        return int(self.tasks["n"].sum())
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock of all stages after round 0."""
+        return float(self.stage_costs["seconds"].sum() or 0.0)
+
+
+def look(reader: RunReader, last: Progress | None = None) -> Progress:
+    """Read a run's progress; nothing is loaded that is not shown. last: an earlier look at the same run, so that only
+    tables that changed since are read."""
+    split = "'" + str(reader.config["environment"]["evaluation_split"]).replace("'", "''") + "'"
+    now = version(reader)
+    frames = {
+        table: getattr(last, table)
+        if last is not None and last.version[table] == now[table]
+        else reader.sql(query.format(split=split, points=MOST_POINTS))
+        for table, query in _QUERIES.items()
+    }
+    return Progress(committed=reader.committed_round, version=now, **frames)
+
+
+def version(reader: RunReader) -> Version:
+    """For each table, what changes whenever a reader would see other rows. In the writer's process it makes them
+    visible first."""
+    reader.sql("select 1")
+    return {table: (len(paths), paths[-1].name if paths else "") for table, paths in reader.parts().items()}
