@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def play_demo(
     config: str | Path | Config | Mapping[str, Any],
     run_dir: str | Path,
     rounds: int | None = None,
-    say: Callable[[str], None] = print,
+    say: Callable[[str], None] = partial(print, flush=True),
     progress: bool = True,
 ) -> RunReader:
     """Make the run, or finish it when it was interrupted, or show it when it is finished. Returns its reader.
