@@ -5,7 +5,6 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +26,16 @@ def demo_folder(run_dir: str | Path, fresh: bool) -> Path:
     return folder
 
 
+def at_once(text: str) -> None:
+    """Print, and not only when a buffer is full: a log file should show the round that has just ended."""
+    print(text, flush=True)
+
+
 def play_demo(
     config: str | Path | Config | Mapping[str, Any],
     run_dir: str | Path,
     rounds: int | None = None,
-    say: Callable[[str], None] = partial(print, flush=True),
+    say: Callable[[str], None] = at_once,
     progress: bool = True,
 ) -> RunReader:
     """Make the run, or finish it when it was interrupted, or show it when it is finished. Returns its reader.

@@ -13,19 +13,16 @@ returns it, so that every stage can be called alone, again, or with edited input
 from __future__ import annotations
 
 import time
-import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tqdm.auto import tqdm
 
 from coevolve_lab.assembly import Parts, assemble
-from coevolve_lab.background import Background
-from coevolve_lab.config import Config, load_config
 from coevolve_lab.errors import StoreError
 from coevolve_lab.evaluation.benchmark import evaluate_split
 from coevolve_lab.evolution import Occasion, plan_contexts, unguided_contexts, validate_drafts
@@ -42,19 +39,10 @@ from coevolve_lab.records import (
     Update,
     Verdict,
 )
+from coevolve_lab.run import Run
 from coevolve_lab.signals import find_signals
-from coevolve_lab.store import RunReader, RunWriter, copy_until, write_snapshot
-from coevolve_lab.store.run_folder import RunFolder
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from coevolve_lab.background import RunStatus
-    from coevolve_lab.background.watcher import Watcher
 
 SEED_ATTEMPTS = 20  # batches of unguided exploration before D_0 is given up as too small
-
-_open_runs: weakref.WeakValueDictionary[Path, CoEvolve] = weakref.WeakValueDictionary()
 
 
 @dataclass
@@ -66,7 +54,7 @@ class _Work:
     calls: int = 0
 
 
-class CoEvolve:
+class CoEvolve(Run):
     """One run, in a folder. Made with a config it starts the run or goes on with it; ``open`` needs the folder only.
 
     config: a YAML file, a mapping or a Config; overrides: top-level keys that replace or extend it, e.g.
@@ -74,47 +62,17 @@ class CoEvolve:
     in that folder), RunLockedError (another process writes to it).
     """
 
-    _writer: RunWriter | None
     _parts: Parts | None
-    _reader: RunReader
-
-    def __init__(self, config: Any, run_dir: str | Path, *, progress: bool = True, **overrides: Any) -> None:
-        self.config: Config = load_config(config, **overrides)
-        started = (Path(run_dir) / "config.json").exists()
-        if started:  # before an older object of this process has to give way
-            RunFolder(run_dir).check_config(self.config)
-        self._begin(Path(run_dir), progress)
-        if started and self.background.alive():  # the cell that made the run was executed again: look at it
-            self._reader = RunReader(self.run_dir)
-            return
-        if started:
-            self._writer = RunWriter.open(self.run_dir, self.config)
-        else:
-            self._writer = RunWriter.create(self.run_dir, self.config)
-        self._follow_writer()
-
-    @classmethod
-    def open(cls, run_dir: str | Path, *, progress: bool = True) -> CoEvolve:
-        """A run that exists. Reading takes no lock: the run is locked by the first stage that is called."""
-        run = cls.__new__(cls)
-        reader = RunReader(run_dir)
-        run.config = load_config(reader.config)
-        run._begin(Path(run_dir), progress)
-        run._reader = reader
-        return run
 
     def _begin(self, run_dir: Path, progress: bool) -> None:
-        self.run_dir = run_dir.resolve()
-        self._progress = progress
-        self._writer = None
         self._parts = None
-        self.background = Background(self.run_dir)
-        self.watcher: Watcher | None = None
-        before = _open_runs.get(self.run_dir)
-        if before is not None:  # a notebook cell that opens the run was executed again
-            before.close()
-        _open_runs[self.run_dir] = self
+        super()._begin(run_dir, progress)
         self._fresh_round(0)
+
+    def close(self) -> None:
+        """Let others write to the run. What was not committed is lost to it."""
+        super().close()
+        self._parts = None
 
     # ---- stage 1: train, and read weakness signals off the rollouts (section 3.1)
 
@@ -330,82 +288,7 @@ class CoEvolve:
         )
         self._fresh_round(self.round_in_progress + 1)
 
-    def snapshot(self) -> Path:
-        """One ``run.duckdb`` with all tables, that any tool opens, replaced atomically."""
-        return write_snapshot(self.run_dir)
-
-    def fork(self, round: int, run_dir: str | Path | None = None, **changes: Any) -> CoEvolve:
-        """A new run that shares this one's rounds up to ``round`` and goes on with a changed config: what if?"""
-        target = Path(run_dir) if run_dir else self._next_sibling()
-        config = load_config(self.config, **changes)
-        copy_until(self.run_dir, target, round, config)
-        return type(self).open(target, progress=self._progress)
-
-    def close(self) -> None:
-        """Let others write to the run. What was not committed is lost to it."""
-        if self._writer is not None:
-            self._writer.close()
-            if (self.run_dir / "config.json").exists():  # else the folder was deleted: nothing to look at any more
-                self._reader = RunReader(self.run_dir)
-        self._writer = self._parts = None
-
-    def __enter__(self) -> CoEvolve:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        done = self.reader.committed_round
-        state = "nothing committed yet" if done is None else f"{done} of {self.config.rounds} rounds committed"
-        return f"CoEvolve({self.config.name!r}, {str(self.run_dir)!r}: {state}, mode {self.config.evolution.mode})"
-
-    # ---- in a kernel of its own (background/)
-
-    def start(self, rounds: int | None = None, imports: Sequence[str] = ()) -> RunStatus:
-        """Rounds until ``rounds`` (``config.rounds``) are committed, in a Jupyter kernel of their own.
-
-        Closing this notebook does not touch it; ``CoEvolve.open(run_dir)`` anywhere sees and controls it. imports:
-        modules or .py files that register your environments, signals or explorers there. Raises StoreError while a
-        round has records here that are not committed, and what ``Background.start`` raises.
-        """
-        if self._writer is not None and self._begun:
-            raise StoreError(
-                f"round {self.round_in_progress} has records that are not committed, and the kernel begins at the last "
-                "commit: finish the round with run.round() or run.commit(), or drop it with run.close(), then start"
-            )
-        self.close()
-        return self.background.start(rounds, imports)
-
-    def status(self) -> RunStatus:
-        """What the background does: print it, or read its fields."""
-        return self.background.status()
-
-    def pause(self) -> RunStatus:
-        """Ask the background to pause between two stages, the round kept in its memory."""
-        return self.background.pause()
-
-    def resume(self) -> RunStatus:
-        """Let the background go on: after a pause or an interrupt, or in a new kernel from the last commit."""
-        return self.background.resume()
-
-    def stop(self, discard: bool = False) -> RunStatus:
-        """Ask the background to end once its round is committed; discard: at once, without that round."""
-        return self.background.stop(discard)
-
-    def interrupt(self) -> RunStatus:
-        """Ctrl-C for the background: its prompt is free again, and ``resume`` goes on with the interrupted stage."""
-        return self.background.interrupt()
-
-    def logs(self, lines: int = 40) -> str:
-        """The last lines that the background printed."""
-        return self.background.logs(lines)
-
-    # ---- looking at the records, as polars
-
-    @property
-    def reader(self) -> RunReader:
-        return self._reader
+    # ---- what the run works with right now
 
     @property
     def task_set(self) -> list[Task]:
@@ -417,31 +300,6 @@ class CoEvolve:
         """Training steps done so far."""
         return self._ready().step
 
-    def sql(self, query: str) -> pl.DataFrame:
-        """One SELECT over the run's tables (``run.reader.table_names``)."""
-        return self.reader.sql(query)
-
-    def tasks(self) -> pl.DataFrame:
-        return self.reader.table("tasks")
-
-    def trajectories(self) -> pl.DataFrame:
-        return self.reader.table("trajectories")
-
-    def signals(self) -> pl.DataFrame:
-        return self.reader.table("signals")
-
-    def verdicts(self) -> pl.DataFrame:
-        return self.reader.table("verdicts")
-
-    def metrics(self) -> pl.DataFrame:
-        """One row a training step: the update, and the evaluation made after it if there was one."""
-        split = self.config.environment.evaluation_split
-        return self.reader.sql(
-            "with last as (select step, split, arg_max(score, id) score, arg_max(stderr, id) stderr from evaluations "
-            f"where split = '{split}' group by all) "
-            "select u.*, last.score, last.stderr, last.split from updates u left join last using (step) order by step"
-        )
-
     # ---- plumbing
 
     def _ready(self) -> Parts:
@@ -452,23 +310,6 @@ class CoEvolve:
             with self._stage("assemble"), self._bar("warm start", 0) as bar:
                 self._parts = assemble(self.config, self.reader, _supervised_bar(bar))
         return self._parts
-
-    def _write(self) -> RunWriter:
-        if self._writer is None:
-            if _open_runs.setdefault(self.run_dir, self) is not self:
-                raise StoreError(f"{self.run_dir} was opened again in this process; use the newer object")
-            self.background.refuse_foreground()
-            self._writer = RunWriter.open(self.run_dir)
-            self._follow_writer()
-        return self._writer
-
-    def _follow_writer(self) -> None:
-        assert self._writer is not None
-        self._reader = self._writer.reader
-        weakref.finalize(self, self._writer.close)  # an object that is dropped must not keep its run locked
-
-    def _record(self, records: Sequence[Any]) -> None:
-        self._write().append(records)
 
     def _fresh_round(self, number: int) -> None:
         self.round_in_progress = number
@@ -533,12 +374,6 @@ class CoEvolve:
         if self.watcher is not None:
             return self.watcher.bar(label, total)
         return tqdm(total=total, desc=label, leave=False, disable=not self._progress)
-
-    def _next_sibling(self) -> Path:
-        number = 1
-        while (path := self.run_dir.with_name(f"{self.run_dir.name}-fork{number}")).exists():
-            number += 1
-        return path
 
 
 def _once(results: dict[str, Any], stage: Callable[..., Any], *given: Any) -> Any:

@@ -21,6 +21,7 @@ FLOORS = [
     {"environments", "signals", "training", "store", "paper"},
     {"policy", "evolution", "figures"},
     {"evaluation", "assembly", "background"},
+    {"run"},
     {"loop"},
     {"methods", "report"},
     {"demo", "doctor"},
