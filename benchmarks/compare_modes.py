@@ -97,6 +97,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--held-out", type=int, default=400)
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--one", nargs=2, metavar=("MODE", "SEED"), help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -104,9 +105,9 @@ def main() -> None:
         mode, seed = given.one
         play(given.config, given.out / f"{mode}-s{seed}", mode, int(seed), given.rounds, given.held_out)
         return
-    waiting = [(mode, seed) for seed in range(given.seeds) for mode in MODES]
+    waiting = [(mode, seed) for seed in range(given.seeds) for mode in given.modes]
     running: list[tuple[str, int, subprocess.Popen[bytes]]] = []
-    results: dict[str, dict[int, dict[str, float]]] = {mode: {} for mode in MODES}
+    results: dict[str, dict[int, dict[str, float]]] = {mode: {} for mode in given.modes}
     first = True  # alone, since it makes the warm start that the others share
     while waiting or running:
         while waiting and len(running) < (1 if first else given.jobs):

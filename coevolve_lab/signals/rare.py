@@ -27,7 +27,7 @@ def rare_patterns(counts: Mapping[P, int], theta: float = 5.0, n_min: int = 100)
 
 @register_signal("rare")
 class Rare(Detector):
-    """Counts patterns over training: c_p is the number of trajectories that contain p, N the sum of all c_p.
+    """Counts patterns of calls that worked: c_p is the number of trajectories that contain p, N the sum of all c_p.
 
     A trajectory is marked when it contains a pattern that is rare by the counts of earlier steps and that, this step
     included, at least ``min_trajectories`` trajectories contain (the text wants patterns that recur, not accidents).
@@ -57,7 +57,7 @@ class Rare(Detector):
             return []
         earlier = self._settled + self._newest_counts() if trajectories[0].step > self._step else self._settled
         rare = set(rare_patterns(earlier, self.theta, self.n_min))
-        found = {t.id: action_patterns(t.tools, self.pattern) for t in trajectories}
+        found = {t.id: action_patterns(_worked(t), self.pattern) for t in trajectories}
         seen = earlier + Counter(p for patterns in found.values() for p in patterns)
         recurring = {p for p in rare if seen[p] >= self.min_trajectories}
         signals = []
@@ -76,7 +76,7 @@ class Rare(Detector):
             if t.step > self._step:
                 self._settled += self._newest_counts()
                 self._step, self._newest = t.step, {}
-            self._newest[t.id] = action_patterns(t.tools, self.pattern)
+            self._newest[t.id] = action_patterns(_worked(t), self.pattern)
 
     def state(self) -> dict[str, Any]:
         return {
@@ -92,3 +92,9 @@ class Rare(Detector):
 
     def _newest_counts(self) -> Counter[Pattern]:
         return Counter(p for patterns in self._newest.values() for p in patterns)
+
+
+def _worked(trajectory: Trajectory) -> tuple[str, ...]:
+    """Tools of the steps without an error. A model invents tool names, each of them rarely: they are no weakness that
+    could be explored, and counted in they took a third of all contexts."""
+    return tuple(name for step in trajectory.steps if not step.failed for name in step.tools)

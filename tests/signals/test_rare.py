@@ -68,3 +68,21 @@ def test_trajectories_without_calls_have_no_pattern(visit: Visit) -> None:
 def test_the_kind_is_checked_at_once() -> None:
     with pytest.raises(ValueError, match="trigram"):
         Rare(pattern="trigram")
+
+
+def test_invented_tools_are_no_rare_patterns() -> None:
+    """Calls that failed, of tools that do not exist above all, are neither counted nor marked."""
+    from coevolve_lab.records import Step, Trajectory
+
+    def trajectory(number: int, invented: bool) -> Trajectory:
+        steps = (Step(0, "[ls()]", "ok", ("ls",)),)
+        if invented:
+            steps += (Step(0, "[lss()]", "error", ("lss",), failed=True),)
+        return Trajectory(f"t{number}", "a", f"g{number}", 0, 0, number, 0.0, "completed", steps)
+
+    detector = Rare(theta=40.0, n_min=4, pattern="tool")
+    for number in range(6):
+        seen = [trajectory(number, invented=number % 3 == 0)]
+        assert detector.detect(seen) == []
+        detector.update(seen)
+    assert detector.counts == {("ls",): 6}
