@@ -77,3 +77,12 @@ class ScriptedWorld(Protocol):
     def phrase(self, call: str, rng: random.Random) -> str:
         """What a user would say to ask for this call."""
         ...
+
+
+@runtime_checkable
+class RiskRules(Protocol):
+    """What an environment may offer beside sessions: which calls a person should see before anybody trains on them."""
+
+    def risks(self, solution: Sequence[Sequence[str]]) -> list[str]:
+        """A sentence per risk of a solution's calls (per user turn); [] when there is none. Never raises on text."""
+        ...

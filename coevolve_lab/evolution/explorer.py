@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from coevolve_lab.config import EvolutionConfig
 from coevolve_lab.environments.base import Environment
-from coevolve_lab.errors import ExplorerError
-from coevolve_lab.records import ExplorationContext, Signal, Task, TaskDraft, Trajectory, Triplet
+from coevolve_lab.errors import ConfigError, ExplorerError
+from coevolve_lab.records import (
+    ExplorationContext,
+    Judgement,
+    ModelCall,
+    Signal,
+    Task,
+    TaskDraft,
+    Trajectory,
+    Triplet,
+)
 
 
 @dataclass(frozen=True)
@@ -44,11 +54,17 @@ class Explorer(Protocol):
 
     name: str
 
+    @property
+    def exhausted(self) -> str:
+        """Which budget ended the present evolution ("deadline", "tokens", "cost"); "" while none has."""
+        ...
+
     def reflect(
         self, signals: Sequence[Signal], trajectories: Sequence[Trajectory], tasks: Sequence[Task], occasion: Occasion
     ) -> list[ExplorationContext]:
         """One context per signal, in order; every statement in it is grounded in the signal's trajectory and group.
 
+        A signal of which no such context could be made is left out; ids go on counting, so that they tell which.
         trajectories: at least the whole groups that the signals belong to; tasks: at least theirs. A signal that occurs
         twice is reflected on twice.
         """
@@ -64,20 +80,51 @@ class Explorer(Protocol):
         """Task drafts whose solutions were executed during exploration; similar behaviour is merged into one draft."""
         ...
 
+    def model_calls(self) -> list[ModelCall]:
+        """What was asked of a model since this was asked last; [] from an explorer that asks none."""
+        ...
 
-ExplorerFactory = Callable[[Environment, EvolutionConfig], Explorer]
+
+@runtime_checkable
+class DraftJudge(Protocol):
+    """An explorer that can also judge drafts, as the paper's LLM does (section 3.3)."""
+
+    def judge(self, drafts: Sequence[TaskDraft], occasion: Occasion) -> list[Judgement]:
+        """One judgement per draft, in order. Raises ExplorerError when it cannot work at all."""
+        ...
+
+
+class ExplorerFactory(Protocol):
+    """Makes an explorer. folder: where the run keeps what the explorer itself records; None: it keeps nothing."""
+
+    def __call__(self, environment: Environment, config: EvolutionConfig, folder: Path | None) -> Explorer: ...
+
+
 _FACTORIES: dict[str, ExplorerFactory] = {}
 
 
 def register_explorer(name: str, factory: ExplorerFactory) -> None:
-    """Make ``factory(environment, config)`` available as ``make_explorer(name, ...)``; the latest one counts."""
+    """Make ``factory(environment, config, folder)`` available as ``make_explorer(name, ...)``; the latest one counts.
+
+    Its own settings arrive as ``config.explorer.options``.
+    """
     _FACTORIES[name] = factory
 
 
-def make_explorer(name: str, environment: Environment, config: EvolutionConfig) -> Explorer:
+def make_explorer(name: str, environment: Environment, config: EvolutionConfig, folder: Path | None = None) -> Explorer:
     """The explorer registered as ``name``. Raises ExplorerError if there is none, or if it cannot explore here."""
     if name not in _FACTORIES:
         raise ExplorerError(
             f"no explorer '{name}'; registered: {', '.join(sorted(_FACTORIES))} (register_explorer adds)"
         )
-    return _FACTORIES[name](environment, config)
+    return _FACTORIES[name](environment, config, folder)
+
+
+def judge_of(explorer: Explorer) -> DraftJudge:
+    """The explorer as a judge. Raises ConfigError when it is none."""
+    if not isinstance(explorer, DraftJudge):
+        raise ConfigError(
+            f"evolution.judge needs an explorer that can judge, and '{explorer.name}' cannot: use one of kind llm, or "
+            "leave judge off"
+        )
+    return explorer

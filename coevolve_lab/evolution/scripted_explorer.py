@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
 
 from coevolve_lab.config import EvolutionConfig
 from coevolve_lab.environments.base import Environment, ScriptedWorld, Session
@@ -18,20 +18,22 @@ from coevolve_lab.evolution.calls import canonical_call, solution_key
 from coevolve_lab.evolution.contexts import Evidence, Start, StartPool, preferences
 from coevolve_lab.evolution.explorer import Occasion, register_explorer
 from coevolve_lab.evolution.reflection import reflect_on
-from coevolve_lab.records import ExplorationContext, Origin, Signal, Task, TaskDraft, Trajectory, Triplet
+from coevolve_lab.evolution.start_states import ORIGINS, open_start, replayed
+from coevolve_lab.records import ExplorationContext, ModelCall, Signal, Task, TaskDraft, Trajectory, Triplet
 
 FOCUS_SHARE = 0.7  # of the steps of a focused rollout play the focus pattern; the others are company for it
 BIND_TRIES = 8  # draws for one step before a rollout ends early
 FLAT_KINDS = ("uniform", "coverage")  # in these, company too is drawn evenly instead of by taste
-ORIGINS: Mapping[str, Origin] = {"seed": "seed", "random": "random", "uniform": "uniform"}
 
 
 class ScriptedExplorer:
     """Explorer without a model. Raises ExplorerError if the environment offers no ``ScriptedWorld``."""
 
     name = "scripted"
+    exhausted = ""  # it costs nothing
 
-    def __init__(self, environment: Environment, config: EvolutionConfig) -> None:
+    def __init__(self, environment: Environment, config: EvolutionConfig, folder: Path | None = None) -> None:
+        """folder is not used: nothing is asked of a model, so there is nothing to keep."""
         if not isinstance(environment, ScriptedWorld):
             raise ExplorerError(
                 f"environment '{environment.name}' has no ScriptedWorld (start, tool_names, bind, phrase), so the "
@@ -79,7 +81,7 @@ class ScriptedExplorer:
     def abstract(
         self, triplets: Sequence[Triplet], contexts: Sequence[ExplorationContext], occasion: Occasion
     ) -> list[TaskDraft]:
-        """Drafts from windows of successful calls, re-executed from the start; see ``_windows`` and ``_replayed``."""
+        """Drafts from windows of successful calls, re-executed from the start; see ``_windows`` and ``replayed``."""
         known = {context.id: context for context in contexts}
         rollouts: dict[str, list[Triplet]] = {}
         for triplet in triplets:
@@ -90,7 +92,7 @@ class ScriptedExplorer:
             context = known[steps[0].context_id]
             rng = occasion.rng("abstract", rollout_id)
             for window in self._windows(_useful(steps), context.focus_pattern, rng):
-                calls = self._replayed(context.start, window)
+                calls = replayed(self._environment, context.start, window)
                 if len(calls) < self._config.min_calls:
                     continue
                 solution = self._cut(calls, rng)
@@ -111,6 +113,10 @@ class ScriptedExplorer:
                     )
         return list(drafts.values())
 
+    def model_calls(self) -> list[ModelCall]:
+        """[]: a script asks no model."""
+        return []
+
     def _rollout(
         self, context: ExplorationContext, rollout: str, taste: Mapping[str, float], rng: random.Random, round: int
     ) -> list[Triplet]:
@@ -122,7 +128,7 @@ class ScriptedExplorer:
             triplets.append(Triplet(name, context.id, rollout, index, action, observation, failed, round, tools))
 
         try:
-            session = self._open(context.start)
+            session = open_start(self._environment, context.start)
         except EnvironmentFailure as error:
             record("", str(error), True, ())
             return triplets
@@ -172,34 +178,11 @@ class ScriptedExplorer:
                 first += 1
         return windows
 
-    def _replayed(self, start: Mapping[str, Any], calls: list[str]) -> list[str]:
-        """The calls that still work, played alone from the initial state; [] if the environment breaks on them."""
-        try:
-            session = self._open(start)
-        except EnvironmentFailure:
-            return []
-        try:
-            good = []
-            for call in calls:
-                _, done = session.step(call)
-                if not session.last_failed:
-                    good.append(call)
-                if done:
-                    break
-            return good
-        except EnvironmentFailure:
-            return []
-        finally:
-            session.close()
-
     def _cut(self, calls: list[str], rng: random.Random) -> tuple[tuple[str, ...], ...]:
         """The calls dealt over 1 to ``max_turns`` user turns, in order, none of them empty."""
         turns = rng.randint(1, min(self._config.max_turns, len(calls)))
         cuts = [0, *sorted(rng.sample(range(1, len(calls)), turns - 1)), len(calls)]
         return tuple(tuple(calls[a:b]) for a, b in itertools.pairwise(cuts))
-
-    def _open(self, start: Mapping[str, Any]) -> Session:
-        return self._environment.open(Task("explore", self._environment.name, ("Explore.",), start))
 
 
 def _useful(steps: Sequence[Triplet]) -> list[Triplet]:

@@ -41,6 +41,32 @@ class Similarity(Protocol):
     def nearest(self, queries: Sequence[str]) -> list[Nearest]: ...
 
 
+class Bounds(NamedTuple):
+    """A half-open interval of similarities."""
+
+    least: float
+    below: float
+
+
+# The paper gives the mean similarity of each setting (table 13: low 0.3843, medium 0.5328, high 0.6473) and no bounds;
+# these are half way between the means. "mixed" is drawn from all three. They hold for sentence embeddings: on "words",
+# where a template's words weigh little, next to all drafts would be low.
+BANDS = {
+    "low": Bounds(0.0, 0.459),
+    "medium": Bounds(0.459, 0.59),
+    "high": Bounds(0.59, math.inf),
+    "mixed": Bounds(0.0, math.inf),
+}
+
+
+def in_band(similarity: float, band: str) -> bool:
+    """Whether a draft's largest similarity to an evaluation task is in a band of table 13 ("low", "medium", "high",
+    "mixed"). Raises ConfigError for another name."""
+    if band not in BANDS:
+        raise ConfigError(f"no similarity band '{band}'; the bands are {', '.join(BANDS)}")
+    return BANDS[band].least <= similarity < BANDS[band].below
+
+
 def make_similarity(name: str, references: Sequence[str]) -> Similarity:
     """The backend ``name`` ("words" or "minilm"). Raises ConfigError for another name, PrerequisiteError if the model
     is not installed."""

@@ -11,10 +11,13 @@ from coevolve_lab.environments.base import Environment, ScriptedWorld, Session
 from coevolve_lab.evolution.calls import canonical_call
 from coevolve_lab.evolution.explorer import Occasion
 from coevolve_lab.evolution.guard import Finding, Guard
-from coevolve_lab.records import Outcome, Task, TaskDraft, Verdict
+from coevolve_lab.records import Judgement, Outcome, Task, TaskDraft, Verdict
 
 REASONS: dict[str, str] = {
     "solved": "the solution scores 1 twice, and the controls do not",
+    "judged": "the LLM judge accepts it, and decides because evolution.judge is gate",
+    "judge_refused": "the LLM judge refuses it",
+    "judge_silent": "the LLM judge gave no usable answer",
     "unvalidated": "accepted without execution, because validation is switched off (table 11)",
     "partial": "the solution scores above 0 but not 1",
     "failed_call": "a call of the solution answers an error",
@@ -27,10 +30,15 @@ REASONS: dict[str, str] = {
     "too_short": "fewer calls than the configured minimum",
     "duplicate": "the same start with the same calls or the same query is already known",
     "leak": "too close to an evaluation task (rule 5)",
+    "injection": "its query or solution gives instructions to whoever judges or trains",
+    "band": "its similarity to the nearest evaluation task is outside the configured band (table 13)",
     "timeout": "executing it took longer than the deadline",
     "environment_error": "the environment failed while executing it",
+    "manual": "passed, and every task waits for a person's decision",
+    "risk": "passed, and waits for a person's decision because a risk rule marks it",
     "surplus": "enough tasks were accepted before its turn came; it was not executed",
 }
+UNEXECUTED = frozenset({"malformed", "injection", "too_short", "duplicate", "leak", "band", "surplus"})
 END_OF_TURN = "Done."  # text without a call ends a user turn, or the episode
 MAX_DRAFT_CHARS = 100_000
 SOLVED = 1 - 1e-9
@@ -64,16 +72,23 @@ def validate_drafts(
     execute: bool = True,
     limit: int | None = None,
     seconds: float = 20.0,
+    judge: Callable[[Sequence[TaskDraft]], Sequence[Judgement]] | None = None,
+    hold: Callable[[TaskDraft], tuple[str, str] | None] | None = None,
 ) -> list[Verdict]:
     """One verdict per draft, in the drafts' order; accepted ones carry the task that enters D_t.
 
     known: the tasks of D_t. execute: False accepts every readable draft that the guard lets through (table 11). limit:
-    at most this many are accepted, dealt out one per context at a time, so that no context takes all places. seconds:
-    deadline per draft, looked at between actions. A draft that breaks the environment is discarded, never raised.
+    at most this many pass, dealt out one per context at a time, so that no context takes all places. seconds: deadline
+    per draft, looked at between actions. judge: asked about all that the guard lets through, and decides in place of
+    execution (the paper's way; the default is to execute). hold: reason and detail for a draft that passed but has to
+    wait for a person. A draft that breaks the environment is discarded, never raised.
     """
     readable = [i for i in _dealt(drafts) if not _malformed(drafts[i])]
     findings = dict(zip(readable, guard.screen([drafts[i] for i in readable], known), strict=True))
-    judge = _Judge(environment, drafts, occasion, seconds)
+    check = _Check(environment, drafts, occasion, seconds)
+    if judge is not None:
+        passing = [drafts[i] for i in readable if not findings[i].reason]
+        check.opinions = {opinion.draft_id: opinion for opinion in judge(passing)}
     verdicts: dict[int, Verdict] = {}
     accepted = 0
     for i in _dealt(drafts):
@@ -81,8 +96,11 @@ def validate_drafts(
         if limit is not None and accepted >= limit and finding is not None and not finding.reason:
             judged = _Judgement("discarded", "surplus", f"{limit} tasks were accepted before this draft's turn.", 0.0)
         else:
-            judged = judge(drafts[i], finding, execute)
-        accepted += judged.outcome == "accepted"
+            judged = check(drafts[i], finding, execute)
+        passed = judged.outcome == "accepted"
+        accepted += passed
+        if passed and hold is not None and (why := hold(drafts[i])) is not None:
+            judged = _Judgement("held", *why, judged.score)
         verdicts[i] = Verdict(
             id=occasion.ident("verdict", i),
             draft_id=drafts[i].id,
@@ -92,12 +110,12 @@ def validate_drafts(
             detail=judged.detail,
             score=judged.score,
             similarity=finding.similarity if finding else None,
-            task=_task(drafts[i], occasion.ident("task", i)) if judged.outcome == "accepted" else None,
+            task=_task(drafts[i], occasion.ident("task", i)) if passed else None,
         )
     return [verdicts[i] for i in range(len(drafts))]
 
 
-class _Judge:
+class _Check:
     """Executes one draft after the other, each try in a fresh session."""
 
     def __init__(
@@ -107,6 +125,7 @@ class _Judge:
         self._pool = sorted({call for draft in drafts for call in _calls(draft)})
         self._occasion = occasion
         self._seconds = seconds
+        self.opinions: dict[str, Judgement] | None = None  # of a judge that decides
 
     def __call__(self, draft: TaskDraft, finding: Finding | None, execute: bool) -> _Judgement:
         if finding is None:
@@ -115,6 +134,8 @@ class _Judge:
             return _Judgement("discarded", finding.reason, finding.detail, 0.0)
         if not execute:
             return _Judgement("accepted", "unvalidated", "Validation is switched off.", 0.0)
+        if self.opinions is not None:
+            return _as_judged(self.opinions.get(draft.id))
         try:
             return self._executed(_task(draft, draft.id), time.monotonic() + self._seconds)
         except TimeoutError:
@@ -192,6 +213,17 @@ class _Judge:
             return next((call for call in bound if call is not None), None)
 
         return draw
+
+
+def _as_judged(opinion: Judgement | None) -> _Judgement:
+    """Section 3.3: success is accepted, failure with some reward is retained, the rest discarded."""
+    if opinion is None or opinion.success is None:
+        said = "The judge gave no answer." if opinion is None else f"The judge gave no answer: {opinion.reason}"
+        return _Judgement("discarded", "judge_silent", said[:500], 0.0)
+    played = opinion.played or 0.0
+    if opinion.success:
+        return _Judgement("accepted", "judged", opinion.reason[:500], played)
+    return _Judgement("retained" if played > 0 else "discarded", "judge_refused", opinion.reason[:500], played)
 
 
 def _dealt(drafts: Sequence[TaskDraft]) -> list[int]:

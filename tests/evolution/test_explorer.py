@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from coevolve_lab.config import EvolutionConfig
 from coevolve_lab.errors import ExplorerError
-from coevolve_lab.evolution import Occasion, ScriptedExplorer, explorer, make_explorer, register_explorer
+from coevolve_lab.evolution import Explorer, Occasion, ScriptedExplorer, explorer, make_explorer, register_explorer
 from tests.evolution.toy_world import ToyWorld
 
 
@@ -26,6 +29,27 @@ def test_explorers_are_found_by_name_and_can_be_added(
     monkeypatch.setattr(explorer, "_FACTORIES", dict(explorer._FACTORIES))
     assert isinstance(make_explorer("scripted", world, config), ScriptedExplorer)
     register_explorer("mine", ScriptedExplorer)
-    assert make_explorer("mine", world, config).name == "scripted"
-    with pytest.raises(ExplorerError, match="mine, scripted"):
+    mine = make_explorer("mine", world, config)
+    assert mine.name == "scripted"
+    assert mine.model_calls() == []
+
+
+def test_a_factory_gets_the_folder_that_the_run_keeps_for_it(
+    world: ToyWorld, config: EvolutionConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    given: list[Path | None] = []
+
+    def factory(environment: Any, config: EvolutionConfig, folder: Path | None) -> Explorer:
+        given.append(folder)
+        return ScriptedExplorer(environment, config, folder)
+
+    monkeypatch.setattr(explorer, "_FACTORIES", {})
+    register_explorer("mine", factory)
+    make_explorer("mine", world, config, tmp_path)
+    make_explorer("mine", world, config)
+    assert given == [tmp_path, None]
+
+
+def test_unknown_explorers_are_named(world: ToyWorld, config: EvolutionConfig) -> None:
+    with pytest.raises(ExplorerError, match="llm, scripted"):
         make_explorer("other", world, config)

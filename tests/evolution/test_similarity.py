@@ -5,7 +5,7 @@ import importlib.util
 import pytest
 
 from coevolve_lab.errors import ConfigError, PrerequisiteError
-from coevolve_lab.evolution.similarity import MiniLMSimilarity, WordSimilarity, embed, make_similarity
+from coevolve_lab.evolution.similarity import BANDS, MiniLMSimilarity, WordSimilarity, embed, in_band, make_similarity
 
 NAMES = ["report.txt", "notes.md", "budget_2024.csv", "alice", "plan.doc", "archive", "docs", "summary.pdf"]
 REFERENCES = [f"move {a} into {b}" for a in NAMES for b in NAMES if a != b] + ["list all users of the workspace"]
@@ -67,6 +67,20 @@ def test_a_single_reference_still_separates() -> None:
 def test_unknown_backend_names_the_known_ones() -> None:
     with pytest.raises(ConfigError, match=r"'words' or 'minilm'"):
         make_similarity("glove", [])
+
+
+@pytest.mark.parametrize(("band", "mean"), [("low", 0.3843), ("medium", 0.5328), ("high", 0.6473)])
+def test_a_band_holds_the_mean_that_table_13_gives_for_it(band: str, mean: float) -> None:
+    assert [name for name in BANDS if in_band(mean, name)] == [band, "mixed"]
+
+
+def test_every_similarity_is_in_one_band_and_in_mixed() -> None:
+    for similarity in (0.0, 0.459, 0.59, 1.0):
+        assert len([name for name in BANDS if in_band(similarity, name)]) == 2
+    assert in_band(0.459, "medium")
+    assert in_band(0.59, "high")
+    with pytest.raises(ConfigError, match="the bands are low, medium, high, mixed"):
+        in_band(0.5, "middle")
 
 
 @pytest.mark.skipif(HAS_MINILM, reason="the model is installed")

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coevolve_lab.environments.base import Session
-from coevolve_lab.environments.bfcl import binding, cases, held_out, package, phrases, tools, worlds
+from coevolve_lab.environments.bfcl import binding, cases, held_out, package, phrases, risks, tools, worlds
 from coevolve_lab.environments.bfcl.api import CLASSES, load_apis
 from coevolve_lab.environments.bfcl.names import Pool
 from coevolve_lab.environments.bfcl.scoring import Judge, Reference, replay
@@ -22,7 +22,7 @@ CACHED_REFERENCES = 4096
 
 
 class BFCLEnvironment:
-    """Environment and ScriptedWorld (``environments.base``) over the eight multi-turn API classes.
+    """Environment, ScriptedWorld and RiskRules (``environments.base``) over the eight multi-turn API classes.
 
     Splits: "test", the 200 official cases; "explore", start states without tasks; "held_out", synthesized tasks whose
     start states and names share nothing with "explore". All are the same for the same options.
@@ -113,6 +113,10 @@ class BFCLEnvironment:
     def confusable(self, tool: str) -> Sequence[str]:
         """Tools that a careless agent takes for this one."""
         return binding.confusable(tool)
+
+    def risks(self, solution: Sequence[Sequence[str]]) -> list[str]:
+        """A sentence for each tool of a solution that would be risky in a real world; ``risks.yaml`` sorts them."""
+        return risks.call_risks(solution)
 
     def _make(self, split: str) -> tuple[Task, ...]:
         if split == "test":
