@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from coevolve_lab.errors import ConfigError
 
@@ -31,6 +31,10 @@ class EnvironmentConfig(Section):
     max_steps: int = Field(30, ge=1)  # interaction steps (table 9: 30 for AppWorld and BFCL)
     max_observation_chars: int = Field(4000, ge=16)  # longer replies are cut, with a note
     evaluation_split: str = "test"
+
+    def arguments(self) -> dict[str, Any]:
+        """Keyword arguments of ``environments.make``."""
+        return {"max_observation_chars": self.max_observation_chars, **self.options}
 
 
 class WarmStartConfig(Section):
@@ -89,6 +93,21 @@ class RolloutConfig(Section):
     episode_seconds: float = Field(600, gt=0)
 
 
+class EngineConfig(Section):
+    """What samples: this process ("torch"), or a vLLM server, started as a process of its own or joined ("vllm")."""
+
+    kind: Literal["torch", "vllm"] = "torch"
+    url: str | None = None  # join a server that runs already, e.g. http://127.0.0.1:8000; null: start one
+    python: str | None = None  # interpreter that has vLLM; null: this one
+    ready_seconds: float = Field(900, gt=0)  # until a started server answers
+    request_seconds: float = Field(300, gt=0)  # deadline of one action
+    max_model_len: int = Field(8192, ge=16)  # tokens of a whole conversation
+    gpu_memory: float = Field(0.45, gt=0, lt=1)  # share that the server takes; the trainer has the rest
+    sleep: bool = False  # one GPU shared in time: the server gives its memory back while the trainer works
+    arguments: list[str] = Field(default_factory=list)  # more of the server's own command line
+    proof_tolerance: float = Field(0.05, gt=0)  # largest log-probability gap at which a new version counts as arrived
+
+
 class TrainingConfig(Section):
     """GRPO, equation 1."""
 
@@ -138,9 +157,57 @@ class SignalsConfig(Section):
         return None if value is False else value
 
 
+class EndpointConfig(Section):
+    """A model behind an OpenAI-compatible interface. Its key comes from the environment and is written nowhere."""
+
+    model: str = ""
+    base_url: str | None = None  # None: the openai package's own default
+    api_key_env: str = "OPENAI_API_KEY"  # name of the variable; a local server needs no key
+    temperature: float = Field(0.7, ge=0)
+    max_tokens: int = Field(4096, ge=1)  # of one reply
+    structured: Literal["schema", "text"] = "schema"  # text: for endpoints that offer no schema-guided replies
+    price_prompt: float = Field(0.0, ge=0)  # money per million tokens
+    price_completion: float = Field(0.0, ge=0)
+
+
+class ExplorerConfig(EndpointConfig):
+    """Who explores. Everything but ``kind`` and ``options`` is for kind "llm"; a plain name means that kind."""
+
+    kind: str = "scripted"  # "scripted", "llm", or a name given to register_explorer
+    options: dict[str, Any] = Field(default_factory=dict)  # for registered explorers
+    roles: dict[Literal["reflect", "explore", "abstract", "judge"], dict[str, Any]] = Field(default_factory=dict)
+    prompts: str | None = None  # a folder whose files replace the shipped prompts of the same name
+    connections: int = Field(32, ge=1)  # calls in flight
+    retries: int = Field(4, ge=0)  # after 408, 409, 429, 5xx and lost connections
+    call_seconds: float = Field(120, gt=0)  # deadline of one call, retries included
+    evolution_seconds: float | None = Field(None, gt=0)  # an evolution stops cleanly at each of these
+    evolution_tokens: int | None = Field(None, ge=1)
+    evolution_cost: float | None = Field(None, gt=0)
+    cassette: str | None = None  # replay this recording and ask nobody
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, value: Any) -> Any:
+        return {"kind": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _complete(self) -> ExplorerConfig:
+        if self.kind == "llm" and not self.model:
+            raise ValueError("an explorer of kind 'llm' needs a model, e.g. {kind: llm, model: qwen3-max}")
+        for role in self.roles:
+            self.endpoint(role)
+        return self
+
+    def endpoint(self, role: str) -> EndpointConfig:
+        """The endpoint of a role: this one, with the role's own settings on top."""
+        own = {name: getattr(self, name) for name in EndpointConfig.model_fields}
+        changes: dict[str, Any] = next((c for r, c in self.roles.items() if r == role), {})
+        return EndpointConfig.model_validate({**own, **changes})
+
+
 class EvolutionConfig(Section):
     mode: Literal["feedback", "random", "uniform", "none"] = "feedback"
-    explorer: Literal["scripted"] = "scripted"
+    explorer: ExplorerConfig = ExplorerConfig()
     initial_tasks: int = Field(100, ge=1)  # N, table 9
     contexts_per_round: int = Field(32, ge=1)
     tasks_per_round: int = Field(96, ge=0)  # at most this many tasks are appended in a round
@@ -153,8 +220,14 @@ class EvolutionConfig(Section):
     max_turns: int = Field(1, ge=1)
     skew: float = Field(1.0, ge=0)  # Zipf exponent of the scripted explorer's own preferences among tools
     validate_drafts: bool = True  # table 11's ablation
+    # "compare" asks the explorer's LLM judge too and records what it says; "gate" lets it decide, as the paper does
+    judge: Literal["off", "compare", "gate"] = "off"
+    # a person decides about every task before it enters, or about those that a risk rule marks
+    review: Literal["auto", "risk", "manual"] = "auto"
     max_similarity: float = Field(0.95, gt=0, le=1)  # near duplicates of evaluation tasks are refused
     similarity: Literal["words", "minilm"] = "words"
+    # table 13: only drafts whose similarity to the nearest evaluation task is in this band; null: any
+    similarity_band: Literal["low", "medium", "high", "mixed"] | None = None
 
 
 class Config(Section):
@@ -167,6 +240,7 @@ class Config(Section):
     evaluate_every: int = Field(1, ge=1)  # rounds
     environment: EnvironmentConfig = EnvironmentConfig()
     policy: PolicyConfig = PolicyConfig()
+    engine: EngineConfig = EngineConfig()
     rollout: RolloutConfig = RolloutConfig()
     training: TrainingConfig = TrainingConfig()
     signals: SignalsConfig = SignalsConfig()

@@ -25,6 +25,10 @@ class ExplorerError(CoEvolveError):
     """An explorer failed."""
 
 
+class ReviewPendingError(CoEvolveError):
+    """Drafts wait for a person's decision before the next round may begin; nothing is lost meanwhile."""
+
+
 class StoreError(CoEvolveError):
     """A run folder cannot be opened, read or written."""
 

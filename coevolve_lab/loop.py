@@ -13,6 +13,7 @@ returns it, so that every stage can be called alone, again, or with edited input
 from __future__ import annotations
 
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,14 +23,17 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
+from coevolve_lab import review
 from coevolve_lab.assembly import Parts, assemble
-from coevolve_lab.errors import StoreError
+from coevolve_lab.errors import ReviewPendingError, StoreError
 from coevolve_lab.evaluation.benchmark import evaluate_split
-from coevolve_lab.evolution import Occasion, plan_contexts, unguided_contexts, validate_drafts
+from coevolve_lab.evolution import UNEXECUTED, Occasion, judge_of, plan_contexts, unguided_contexts, validate_drafts
+from coevolve_lab.evolution.risk import hold_rule
 from coevolve_lab.policy.rollout import play, stable_seed
 from coevolve_lab.records import (
     Evaluation,
     ExplorationContext,
+    Judgement,
     Signal,
     StageCost,
     Task,
@@ -83,6 +87,10 @@ class CoEvolve(Run):
         step, name = parts.step + 1, f"s{parts.step + 1}" + (f".{call}" if call else "")
         if tasks is None:
             seed = stable_seed(self.config.seed, "tasks", step, call)
+            if not len(parts.task_set):
+                raise StoreError(
+                    "the task set is empty: call run.seed_tasks() first, or accept some drafts in task_review(run)"
+                )
             tasks = parts.task_set.sample(config.tasks_per_step, seed, parts.visits, config.revisit_share)
         with self._stage("rollout") as work, self._bar("rollout", len(tasks) * config.group_size) as bar:
             batch = play(
@@ -174,20 +182,33 @@ class CoEvolve(Run):
         return drafts
 
     def validate(self, drafts: Sequence[TaskDraft], limit: int | None = None) -> list[Verdict]:
-        """A verdict for each draft; at most ``limit`` (``evolution.tasks_per_round``) are accepted."""
+        """A verdict for each draft; at most ``limit`` (``evolution.tasks_per_round``) pass, of which those that
+        ``evolution.review`` marks are held for a person. ``evolution.judge`` asks an LLM too, or lets it decide."""
         parts = self._ready()
+        occasion, mode = self._occasion("validate"), self.config.evolution.judge
+        opinions: list[Judgement] = []
+
+        def judge(judged: Sequence[TaskDraft]) -> list[Judgement]:
+            opinions.extend(judge_of(parts.explorer).judge(judged, occasion))
+            return opinions
+
         with self._stage("validate") as work:
             verdicts = validate_drafts(
                 drafts,
                 parts.environment,
                 parts.guard,
-                parts.task_set,
-                self._occasion("validate"),
+                [*parts.task_set, *review.held_tasks(self.reader)],
+                occasion,
                 execute=self.config.evolution.validate_drafts,
                 limit=self.config.evolution.tasks_per_round if limit is None else limit,
+                judge=judge if mode == "gate" else None,
+                hold=hold_rule(self.config.evolution.review, parts.environment),
             )
+            if mode == "compare":
+                executed = {verdict.draft_id for verdict in verdicts if verdict.reason not in UNEXECUTED}
+                judge([draft for draft in drafts if draft.id in executed])
             work.items = len(verdicts)
-            self._finish("validate", verdicts)
+            self._finish("validate", [*verdicts, *opinions])
         return verdicts
 
     def append(self, verdicts: Sequence[Verdict]) -> list[Task]:
@@ -196,26 +217,48 @@ class CoEvolve(Run):
         self._finish("append", added)
         return added
 
+    def review(self) -> list[Task]:
+        """What people decided about held drafts comes into force (``decide``); returns the tasks that enter D_t.
+
+        An edited draft is validated again first, and enters only if it passes.
+        """
+        parts = self._ready()
+        with self._stage("review") as work:
+            reviews = review.decided(self.reader, self.round_in_progress)
+            accepted, edits = review.admitted(self.reader, reviews)
+            known = [*parts.task_set, *(verdict.task for verdict in accepted if verdict.task)]
+            verdicts = validate_drafts(edits, parts.environment, parts.guard, known, self._occasion("validate"))
+            work.items = len(reviews)
+            added = parts.task_set.append([*accepted, *verdicts])
+            self._calls["validate"] += bool(edits)
+            self._finish("review", [*edits, *verdicts, *reviews, *added])
+        return added
+
     # ---- whole rounds
 
     def seed_tasks(self) -> list[Task]:
         """D_0: ``evolution.initial_tasks`` tasks found by unguided exploration and validated; commits round 0.
 
-        Does nothing when the run has its D_0. Raises StoreError if exploration finds too few.
+        Does nothing when the run has its D_0. Drafts that wait for a person count as found. Raises StoreError if
+        exploration finds too few; a budget of the explorer that is used up only warns, once there are any.
         """
         parts, wanted = self._ready(), self.config.evolution.initial_tasks
         if self.reader.committed_round is not None:
             return [task for task in parts.task_set if task.origin == "seed"]
         for _ in range(SEED_ATTEMPTS):
-            missing = wanted - len(parts.task_set)
-            if missing <= 0:
+            missing = wanted - len(parts.task_set) - review.held(self.reader).height
+            if missing <= 0 or parts.explorer.exhausted:
                 break
             contexts = unguided_contexts("seed", missing, parts.starts, self._occasion("reflect"), parts.explorer.name)
             self._finish("reflect", contexts)
             self.append(self.validate(self.abstract(self.explore(contexts)), limit=missing))
-        if len(parts.task_set) < wanted:
+        found = len(parts.task_set) + review.held(self.reader).height
+        spent = parts.explorer.exhausted
+        if found and found < wanted and spent:
+            warnings.warn(f"D_0 has {found} of {wanted} tasks: the explorer's {spent} is used up", stacklevel=2)
+        elif found < wanted:
             raise StoreError(
-                f"unguided exploration found {len(parts.task_set)} of {wanted} tasks in {SEED_ATTEMPTS} batches: lower "
+                f"unguided exploration found {found} of {wanted} tasks in {SEED_ATTEMPTS} batches: lower "
                 "evolution.initial_tasks, or look at run.verdicts() for why drafts were refused"
             )
         self.commit()
@@ -224,9 +267,13 @@ class CoEvolve(Run):
     def round(self) -> None:
         """F training steps, one evolution, an evaluation if it is due, a commit.
 
-        Interrupted and called again, it goes on with the stage that was interrupted.
+        Interrupted and called again, it goes on with the stage that was interrupted. Raises ReviewPendingError while
+        drafts of earlier rounds wait for a person; all that was done is committed then.
         """
         self.seed_tasks()
+        if not self._reviewed:
+            self._take_up_reviews()
+            self._reviewed = True
         step, evolution = self._step_so_far, self._evolution_so_far
         while step or self._steps_done < self.config.training.steps_per_round:
             batch = _once(step, self.rollout)
@@ -248,6 +295,15 @@ class CoEvolve(Run):
         while self.round_in_progress <= (self.config.rounds if count is None else count):
             self.round()
         self.snapshot()
+
+    def _take_up_reviews(self) -> None:
+        if self.config.evolution.review != "auto" and (waiting := review.undecided(self.reader)):
+            raise ReviewPendingError(
+                f"round {self.round_in_progress} begins once a person has decided about these drafts: {len(waiting)}; "
+                "task_review(run) shows them, run.decide(draft_id, 'accept') decides; all work up to here is committed"
+            )
+        if review.decided(self.reader, self.round_in_progress):
+            self.review()
 
     def evaluate(self, split: str | None = None) -> Evaluation:
         """The present policy on a split (``environment.evaluation_split``), greedily; between rounds it commits."""
@@ -317,6 +373,7 @@ class CoEvolve(Run):
         self._calls: Counter[Any] = Counter()
         self._round_signals: list[Signal] = []
         self._begun = False  # whether this round has records
+        self._reviewed: bool = False  # whether round() has taken up what people decided
         self._round_trajectories: list[Trajectory] = []
         self._round_tasks: dict[str, Task] = {}  # that were rolled out, in D_t or not
         self._step_so_far: dict[str, Any] = {}  # what round() has from each stage it is through with
@@ -362,7 +419,14 @@ class CoEvolve(Run):
         if self.watcher is not None:
             self.watcher.stage_begins(stage, number, self._steps_done)
         started, work = time.monotonic(), _Work()
-        yield work
+        try:
+            yield work
+        finally:  # a call that was paid for is on record, whatever became of the stage
+            calls = self._parts.explorer.model_calls() if self._parts is not None else []
+            if calls:
+                self._record(calls)
+        work.calls += len(calls)
+        work.tokens += sum(call.prompt_tokens + call.completion_tokens for call in calls)
         number = self.round_in_progress if round is None else round
         seconds = time.monotonic() - started
         self._record([StageCost(number, stage, seconds, work.items, work.tokens, work.calls)])

@@ -27,7 +27,8 @@ Status = Literal[
     "timeout",  # the episode's deadline passed
     "engine_error",  # the policy engine failed while sampling
 ]
-Outcome = Literal["accepted", "retained", "discarded"]
+Outcome = Literal["accepted", "retained", "discarded", "held"]
+Decision = Literal["accept", "reject", "edit"]
 Origin = Literal["benchmark", "seed", "feedback", "random", "uniform", "import"]
 
 
@@ -175,8 +176,9 @@ class TaskDraft:
 class Verdict:
     """What validation said of a draft (section 3.3), with the task that enters D_t if it was accepted.
 
-    outcome: accepted (enters), retained (partial reward: kept in the store, does not enter), discarded. reason: one
-    word for counting; detail: a sentence for people. similarity: largest cosine similarity to an evaluation task.
+    outcome: accepted (enters), retained (partial reward: kept in the store, does not enter), discarded, held (passed,
+    and waits for a person: ``Review``). reason: one word for counting; detail: a sentence for people. similarity:
+    largest cosine similarity to an evaluation task.
     """
 
     id: str
@@ -188,6 +190,66 @@ class Verdict:
     score: float = 0.0
     similarity: float | None = None
     task: Task | None = None
+
+
+@dataclass(frozen=True)
+class Review:
+    """What a person decided about a draft that was held (``evolution.review``).
+
+    An edit's turns and solution replace the draft's, and are validated again before they enter; otherwise both are
+    empty. round: whose training set the decision came into force for; decided_at: seconds since the epoch.
+    """
+
+    id: str
+    draft_id: str
+    decision: Decision
+    round: int
+    reason: str = ""
+    reviewer: str = ""
+    turns: tuple[str, ...] = ()
+    solution: tuple[tuple[str, ...], ...] = ()
+    decided_at: float = 0.0
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What an LLM judge said of a draft (section 3.3), beside or in place of the check by execution.
+
+    success: None when it gave no usable answer. played: score in [0, 1] of the agent that the judge watched.
+    """
+
+    id: str
+    draft_id: str
+    round: int
+    success: bool | None
+    reason: str = ""
+    played: float | None = None
+    model: str = ""
+
+
+@dataclass(frozen=True)
+class ModelCall:
+    """One request to a model endpoint, and what it cost.
+
+    role: what it was for ("reflect", "explore", "abstract", "judge", "evaluate"); subject: the id of what it was about.
+    status: "ok", or why nothing could be used ("refused", "empty", "malformed", "cut", "ungrounded", "deadline",
+    "budget", "error"). cost: money, in the unit that the configured prices are in; attempts: requests made, retries
+    included; replayed: the reply came from a recording, so that cost and seconds are of the time when it was made.
+    """
+
+    id: str
+    round: int
+    role: str
+    subject: str
+    model: str
+    status: str
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+    seconds: float = 0.0
+    attempts: int = 1
+    replayed: bool = False
+    detail: str = ""
 
 
 @dataclass(frozen=True)
@@ -245,7 +307,8 @@ class StageCost:
 
 
 RECORDS: tuple[type, ...] = (
-    Task, Trajectory, Signal, ExplorationContext, Triplet, TaskDraft, Verdict, Update, Evaluation, StageCost,
+    Task, Trajectory, Signal, ExplorationContext, Triplet, TaskDraft, Verdict, Review, Judgement, ModelCall,
+    Update, Evaluation, StageCost,
 )  # fmt: skip
 
 

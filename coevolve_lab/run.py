@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from coevolve_lab import review
 from coevolve_lab.background import Background
 from coevolve_lab.config import Config, load_config
 from coevolve_lab.errors import StoreError
-from coevolve_lab.store import RunReader, RunWriter, copy_until, write_snapshot
+from coevolve_lab.store import RunReader, RunWriter, copy_until, free_folder, write_snapshot
 from coevolve_lab.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from coevolve_lab.background import RunStatus
     from coevolve_lab.background.watcher import Watcher
+    from coevolve_lab.records import Decision, Review, Verdict
 
 _open_runs: weakref.WeakValueDictionary[Path, Run] = weakref.WeakValueDictionary()
 
@@ -76,7 +78,7 @@ class Run:
 
     def fork(self, round: int, run_dir: str | Path | None = None, **changes: Any) -> Self:
         """A new run that shares this one's rounds up to ``round`` and goes on with a changed config: what if?"""
-        target = Path(run_dir) if run_dir else self._next_sibling()
+        target = Path(run_dir) if run_dir else free_folder(self.run_dir)
         config = load_config(self.config, **changes)
         copy_until(self.run_dir, target, round, config)
         return type(self).open(target, progress=self._progress)
@@ -172,6 +174,31 @@ class Run:
             "select u.*, last.score, last.stderr, last.split from updates u left join last using (step) order by step"
         )
 
+    # ---- people decide (``evolution.review``)
+
+    def held(self) -> pl.DataFrame:
+        """Drafts that passed validation and wait for a person, oldest first; ``decided``: what was left about each."""
+        return review.held(self.reader)
+
+    def decide(
+        self,
+        draft_id: str,
+        decision: Decision,
+        reason: str = "",
+        turns: Sequence[str] = (),
+        solution: Sequence[Sequence[str]] = (),
+        reviewer: str | None = None,
+    ) -> Review:
+        """Accept, reject or edit a held draft, from anywhere; the run takes it up when it next begins a round.
+
+        Raises StoreError when the draft does not wait, or an edit lacks turns or calls.
+        """
+        return review.decide(self.reader, draft_id, decision, reason, turns, solution, reviewer)
+
+    def check_edit(self, draft_id: str, turns: Sequence[str], solution: Sequence[Sequence[str]]) -> Verdict:
+        """What validation would say of an edit of a held draft, by executing it here; nothing is recorded."""
+        return review.check_edit(self.config, self.reader, draft_id, turns, solution)
+
     # ---- plumbing
 
     def _write(self) -> RunWriter:
@@ -190,9 +217,3 @@ class Run:
 
     def _record(self, records: Sequence[Any]) -> None:
         self._write().append(records)
-
-    def _next_sibling(self) -> Path:
-        number = 1
-        while (path := self.run_dir.with_name(f"{self.run_dir.name}-fork{number}")).exists():
-            number += 1
-        return path

@@ -25,9 +25,10 @@ from tqdm.std import tqdm
 from coevolve_lab.background.prompt import end_kernel, keep_kernel_on_exit, show
 from coevolve_lab.background.status import PROGRESS, RunStatus, write_status
 from coevolve_lab.background.watcher import Watched
-from coevolve_lab.errors import CoEvolveError, ConfigError
+from coevolve_lab.errors import CoEvolveError, ConfigError, ReviewPendingError
 
 _WRITES_PER_SECOND = 10
+_LOOK_FOR_DECISIONS = 1.0  # seconds
 _HEARTBEAT = 2.0  # seconds between words when nothing changes
 
 
@@ -87,7 +88,7 @@ class Worker:
         # The first tasks are found in one go: explored anew after a pause they would be other tasks.
         if round > 0 and stage != "assemble" and self._asked("pause"):
             raise _PausedHere
-        self._say(stage=stage, round=round, step=steps_done, done=0, total=0, eta=self._eta())
+        self._say(stage=stage, round=round, step=steps_done, done=0, total=0, eta=self._eta(), message="")
 
     def stage_ends(self, stage: str, round: int, steps_done: int, seconds: float, items: int) -> None:
         self._begun |= round > 0 and stage != "assemble"
@@ -108,13 +109,27 @@ class Worker:
         while run.round_in_progress <= rounds:
             if not self._begun and self._asked("stop"):
                 return True
-            run.round()
+            try:
+                run.round()
+            except ReviewPendingError as pending:
+                self._wait_for_people(str(pending))
+                continue
             now = time.monotonic()
             self._round_seconds = [*self._round_seconds, now - self._round_since][-3:]
             self._round_since, self._begun = now, False
             self._say(committed=run.round_in_progress - 1, step=0, round=run.round_in_progress)
             print(f"{_clock()} round {run.round_in_progress - 1} of {rounds} committed", flush=True)
         return False
+
+    def _wait_for_people(self, message: str) -> None:
+        """A moment of waiting for decisions on held drafts; nothing is begun meanwhile, so it can be stopped."""
+        if self._status.message != message:
+            print(f"{_clock()} {message}", flush=True)
+        self._say(stage="review", done=0, total=0, message=message, eta=None)
+        time.sleep(_LOOK_FOR_DECISIONS)
+        if self._asked("pause"):
+            raise _PausedHere
+        self._round_since = time.monotonic()
 
     def _rest(self, message: str) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # until the kernel takes it back after this cell

@@ -51,6 +51,14 @@ def copy_until(
     return target.path
 
 
+def free_folder(run_dir: str | Path) -> Path:
+    """A place beside a run where nothing is yet: its name and -fork1, -fork2, ..."""
+    number, path = 1, Path(run_dir)
+    while (place := path.with_name(f"{path.name}-fork{number}")).exists():
+        number += 1
+    return place
+
+
 def _copy_round(source: RunFolder, target: RunFolder, manifest: Manifest) -> None:
     for table, parts in manifest.parts.items():
         (target.tables / table).mkdir(exist_ok=True)

@@ -42,6 +42,7 @@ class RunReader:
         self._mutex = threading.RLock()
         self._manifests: dict[int, Manifest] = {}
         self._seen: dict[int, tuple[int, int]] = {}
+        self._paths: dict[int, dict[str, list[Path]]] = {}  # of committed rounds; making paths is what a look costs
         self._views: dict[str, list[str]] = {}
         self._content = self._folder.read_config()
         self._connection = _guarded_connection(self._folder.tables)
@@ -70,7 +71,11 @@ class RunReader:
             for round in self._folder.committed_rounds():
                 stamp = self._folder.stamp(round)
                 if self._seen.get(round) != stamp:
-                    self._manifests[round] = self._folder.read_manifest(round)
+                    self._manifests[round] = manifest = self._folder.read_manifest(round)
+                    self._paths[round] = {
+                        table: [self._folder.tables / table / part.file for part in parts]
+                        for table, parts in manifest.parts.items()
+                    }
                     self._seen[round] = stamp
             self._folder.check_chain(self._manifests)
             return dict(self._manifests)
@@ -131,8 +136,8 @@ class RunReader:
         reached = max((m.commit for m in manifests.values()), default=-1)
         files: dict[str, list[Path]] = {table: [] for table in schema.tables()}
         for round in sorted(manifests):
-            for table, parts in manifests[round].parts.items():
-                files[table] += [self._folder.tables / table / part.file for part in parts]
+            for table, paths in self._paths[round].items():
+                files[table] += paths
         for commit, _, table, path in pending:
             if commit > reached and table in files:
                 files[table].append(path)

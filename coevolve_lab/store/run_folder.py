@@ -23,6 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from coevolve_lab.config import Config, fingerprint
 from coevolve_lab.errors import StoreError
 
@@ -92,10 +94,15 @@ class RunFolder:
         return dict(content)
 
     def check_config(self, config: Config | Mapping[str, Any]) -> None:
-        """Raise StoreError naming what differs when the run was started with another config."""
-        stored, given = self.read_config(), _tree(config)
-        if fingerprint(given) != stored["fingerprint"]:
-            changes = "; ".join(_differences(stored["config"], given))
+        """Raise StoreError naming what differs when the run was started with another config.
+
+        Settings that did not exist when the run was started count as their defaults.
+        """
+        stored, given = self.read_config()["config"], _tree(config)
+        if isinstance(config, Config):
+            stored = _with_new_defaults(stored)
+        if fingerprint(given) != fingerprint(stored):
+            changes = "; ".join(_differences(stored, given))
             raise StoreError(
                 f"{self.path} was started with another config ({changes}); open it without a config to go on as it "
                 "began, fork it to change settings, or use another run_dir"
@@ -204,6 +211,13 @@ def _sync(path: Path, flags: int) -> None:
 
 def _tree(config: Config | Mapping[str, Any]) -> dict[str, Any]:
     return config.model_dump(mode="json") if isinstance(config, Config) else dict(config)
+
+
+def _with_new_defaults(tree: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return Config.model_validate(tree).model_dump(mode="json")
+    except ValidationError:  # from a version whose settings this one does not know: compare it as it is
+        return tree
 
 
 def _differences(old: Any, new: Any, at: str = "") -> list[str]:

@@ -185,7 +185,11 @@ class RunWriter:
         return manifest
 
     def close(self) -> None:
-        """Give the run up to other writers. Records that were not committed are lost."""
+        """Give the run up to other writers. Records that were not committed are lost, for readers too."""
+        with self._mutex:
+            for path in self._pending:
+                path.unlink(missing_ok=True)
+            self._pending = []
         self._lock.release()
 
     def __enter__(self) -> RunWriter:

@@ -8,7 +8,7 @@ import pytest
 
 from coevolve_lab.config import Config
 from coevolve_lab.errors import StoreError
-from coevolve_lab.store import RunReader, RunWriter, copy_until
+from coevolve_lab.store import RunReader, RunWriter, copy_until, free_folder
 
 Make = Callable[..., list[Any]]
 
@@ -60,3 +60,9 @@ def test_what_cannot_be_copied(source: RunWriter, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"cannot write .*fork"):
         copy_until(source.run_dir, tmp_path / "fork", 1)
     assert {p.name for p in tmp_path.iterdir()} == {"source", "there"}
+
+
+def test_a_free_folder_is_one_where_nothing_is(tmp_path: Path) -> None:
+    assert free_folder(tmp_path / "run") == tmp_path / "run-fork1"
+    (tmp_path / "run-fork1").mkdir()
+    assert free_folder(tmp_path / "run") == tmp_path / "run-fork2"

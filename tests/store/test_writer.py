@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -61,7 +62,7 @@ def test_a_commit_leaves_one_part_per_table(writer: RunWriter, make_records: Mak
     writer.commit(0)
     files = [path.name for path in writer.run_dir.glob("tables/*/*")]
     assert set(files) == {"part-00000-00000.parquet"}
-    assert len(files) == 11
+    assert len(files) == len(writer.reader.table_names)
 
 
 def test_an_unfinished_round_is_gone_when_the_run_is_opened_again(writer: RunWriter, make_records: Make) -> None:
@@ -69,14 +70,18 @@ def test_an_unfinished_round_is_gone_when_the_run_is_opened_again(writer: RunWri
     writer.commit(0)
     writer.append(make_records(1, round=1))
     writer.flush()
+    killed = writer.run_dir.with_name("killed")
+    shutil.copytree(writer.run_dir, killed, ignore=shutil.ignore_patterns("lock"))
     writer.close()
-    assert RunReader(writer.run_dir).table("tasks").height == 2
-    with RunWriter.open(writer.run_dir) as again:
-        assert again.committed_round == 0
-        assert again.reader.table("tasks")["id"].to_list() == ["task0"]
-        again.append(make_records(9, round=1))
-        again.commit(1)
-    assert RunReader(writer.run_dir).table("tasks")["id"].to_list() == ["task0", "task9"]
+    assert RunReader(writer.run_dir).table("tasks")["id"].to_list() == ["task0"]
+    assert RunReader(killed).table("tasks").height == 2  # until somebody writes to it
+    for folder in (writer.run_dir, killed):
+        with RunWriter.open(folder) as again:
+            assert again.committed_round == 0
+            assert again.reader.table("tasks")["id"].to_list() == ["task0"]
+            again.append(make_records(9, round=1))
+            again.commit(1)
+        assert RunReader(folder).table("tasks")["id"].to_list() == ["task0", "task9"]
 
 
 def test_a_round_can_be_added_to_until_the_next_one(writer: RunWriter, make_records: Make) -> None:
