@@ -13,24 +13,36 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from coevolve_lab.loop import CoEvolve
-    from coevolve_lab.widgets import dashboard, runs, signal_browser, step_through, task_set_view, trajectory_view
+    from coevolve_lab.widgets import (
+        chat,
+        compare,
+        dashboard,
+        runs,
+        signal_browser,
+        step_through,
+        task_review,
+        task_set_view,
+        trajectory_browser,
+        trajectory_view,
+    )
 
 __version__ = "0.1.0"
 __all__ = [
     "CoEvolve",
     "__version__",
+    "chat",
+    "compare",
     "dashboard",
     "runs",
     "signal_browser",
     "step_through",
+    "task_review",
     "task_set_view",
+    "trajectory_browser",
     "trajectory_view",
 ]
 
-_HOMES = {"CoEvolve": "coevolve_lab.loop"}
-_HOMES |= dict.fromkeys(
-    ("dashboard", "runs", "signal_browser", "step_through", "task_set_view", "trajectory_view"), "coevolve_lab.widgets"
-)
+_HOMES = dict.fromkeys(__all__, "coevolve_lab.widgets") | {"CoEvolve": "coevolve_lab.loop"}
 
 
 def __getattr__(name: str) -> Any:

@@ -19,7 +19,7 @@ from tests.widgets.lab import browser_lab, run_all, write_notebook  # noqa: E402
 
 # name -> (how to make the view, a selector that appears once it is drawn)
 VIEWS = {
-    "dashboard": ("dashboard(run, dark={dark})", ".js-plotly-plot .main-svg"),
+    "dashboard": ("dashboard(run)", ".js-plotly-plot .main-svg"),
     "step_through_group": ("view = step_through(run)\nview.show_stage('group')\nview", ".coevolve-page .side"),
     "step_through_task": ("view = step_through(run)\nview.show_stage('task')\nview", ".coevolve-page h4"),
     "trajectory": (
@@ -30,7 +30,7 @@ VIEWS = {
     ),
     "signal_browser": ("signal_browser(run, page_size=12)", ".coevolve-table table"),
     "task_set": ("task_set_view(run, page_size=12)", ".coevolve-table table"),
-    "runs": ("runs(run.run_dir.parent, dark={dark})", ".js-plotly-plot .main-svg"),
+    "runs": ("runs(run.run_dir.parent)", ".js-plotly-plot .main-svg"),
 }
 
 
@@ -45,11 +45,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         first = (
-            "from coevolve_lab import *\nfrom coevolve_lab import CoEvolve\n"
+            "from coevolve_lab import CoEvolve, dashboard, runs, signal_browser, step_through, task_set_view\n"
+            "from coevolve_lab import trajectory_view\n"
             f"run = CoEvolve.open({str(given.run_dir.resolve())!r})"
         )
         for view in given.only:
-            write_notebook(folder / f"{view}.ipynb", [first, VIEWS[view][0].format(dark=given.dark)])
+            write_notebook(folder / f"{view}.ipynb", [first, VIEWS[view][0]])
         with browser_lab(folder) as lab:
             for view in given.only:
                 page = lab.open(f"{view}.ipynb", dark=given.dark)

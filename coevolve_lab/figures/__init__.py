@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from coevolve_lab.figures.comparison import cross_comparison
     from coevolve_lab.figures.costs import cost_share
     from coevolve_lab.figures.health import policy_health
     from coevolve_lab.figures.saving import save, save_all
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "cost_share": "costs",
+    "cross_comparison": "comparison",
     "pass_rate": "verdicts",
     "policy_health": "health",
     "save": "saving",
@@ -34,6 +36,7 @@ _HOMES = {
 }
 __all__ = [
     "cost_share",
+    "cross_comparison",
     "pass_rate",
     "policy_health",
     "save",

@@ -35,6 +35,7 @@ NAMED: dict[str, Look] = {
     "accepted": Look(GREEN, "", "solid", "circle"),
     "retained": Look(ORANGE, "/", "dash", "square"),
     "discarded": Look(GREY, "x", "dot", "x"),
+    "held": Look(PURPLE, ".", "dashdot", "x"),
     "benchmark": Look(GREY, "-", "dash", "square"),
     "seed": Look(SKY, "", "solid", "circle"),
     "feedback": Look(VERMILLION, "/", "solid", "diamond"),

@@ -1,7 +1,8 @@
 """Plays many episodes at once: the policy acts, the environment answers, every token id is kept.
 
 A bad episode is data (design rule 1): whatever goes wrong ends that episode with a status and never reaches its
-neighbours. Greedy evaluation and sampled training rollouts are the same code at different temperatures.
+neighbours. Greedy evaluation and sampled training rollouts are the same code at different temperatures, and a single
+conversation (conversation.py) takes its steps with the same functions.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def play(
             policy_version=engine.policy_version,
             round=round,
             step=step,
-            score=_score(e),
+            score=settle(e),
             status=e.status or "engine_error",
             steps=tuple(e.steps),
             prompt_ids=e.prompt_ids,
@@ -109,11 +110,11 @@ def _play_wave(
     progress: Callable[[int], None] | None,
 ) -> None:
     for episode in wave:
-        _open(episode, environment, chat)
+        open_session(episode, environment, chat)
     turn = 0
     try:
         while live := [e for e in wave if e.status is None]:
-            requests = [Request(e.key, e.ids, _room(e, config)) for e in live]
+            requests = [Request(e.key, e.ids, room(e, config)) for e in live]
             try:
                 completions = engine.generate(requests, temperature, stable_seed(seed, turn))
             except PolicyError as error:
@@ -121,7 +122,7 @@ def _play_wave(
                     episode.end("engine_error", str(error))
                 break
             for episode, completion in zip(live, completions, strict=True):
-                _advance(episode, completion, chat, config, max_steps)
+                advance(episode, completion, chat, config, max_steps)
                 if episode.status is not None and progress is not None:
                     progress(1)
             turn += 1
@@ -129,7 +130,8 @@ def _play_wave(
         engine.release([e.key for e in wave])
 
 
-def _open(episode: Episode, environment: Environment, chat: ChatFormat) -> None:
+def open_session(episode: Episode, environment: Environment, chat: ChatFormat) -> None:
+    """Open the episode's session and write its prompt; a session that cannot be opened ends the episode."""
     episode.started = time.monotonic()
     try:
         episode.session = environment.open(episode.task)
@@ -139,11 +141,12 @@ def _open(episode: Episode, environment: Environment, chat: ChatFormat) -> None:
     episode.ids = list(episode.prompt_ids)
 
 
-def _room(episode: Episode, config: RolloutConfig) -> int:
+def room(episode: Episode, config: RolloutConfig) -> int:
+    """Most tokens that the next action may have."""
     return min(config.max_action_tokens, config.max_response_tokens - episode.response_tokens)
 
 
-def _advance(episode: Episode, completion: Completion, chat: ChatFormat, config: RolloutConfig, max_steps: int) -> None:
+def advance(episode: Episode, completion: Completion, chat: ChatFormat, config: RolloutConfig, max_steps: int) -> None:
     """Take one sampled action to the environment; append what came back."""
     session = episode.session
     assert session is not None
@@ -154,7 +157,7 @@ def _advance(episode: Episode, completion: Completion, chat: ChatFormat, config:
     if completion.finished:  # a cut action is not played: the agent did not finish saying it
         try:
             said, done = session.step(action)
-            observation = said.encode(errors="replace").decode()  # half characters would stop the tokenizer
+            observation = whole_characters(said)
         except Exception as error:
             episode.steps.append(Step(turn, action, "", (), True, completion.ids, completion.logprobs))
             episode.end("env_error", f"{type(error).__name__}: {error}")
@@ -181,8 +184,13 @@ def _advance(episode: Episode, completion: Completion, chat: ChatFormat, config:
         episode.end("timeout", f"not done after {config.episode_seconds} seconds")
 
 
-def _score(episode: Episode) -> float:
-    """Only a completed episode can score: running out counts as failure (section 3.1)."""
+def whole_characters(text: str) -> str:
+    """``text`` without halves of characters, which would stop the tokenizer."""
+    return text.encode(errors="replace").decode()
+
+
+def settle(episode: Episode) -> float:
+    """Score an episode and close its session. Only a completed one can score: running out is failure (section 3.1)."""
     session = episode.session
     if session is None:
         return 0.0

@@ -16,20 +16,39 @@ from coevolve_lab.errors import PrerequisiteError
 
 if TYPE_CHECKING:
     from coevolve_lab.widgets.browsers import signal_browser, task_set_view
+    from coevolve_lab.widgets.comparison import compare
+    from coevolve_lab.widgets.conversation import chat
     from coevolve_lab.widgets.live import dashboard
     from coevolve_lab.widgets.overlay import runs
     from coevolve_lab.widgets.replay import trajectory_view
+    from coevolve_lab.widgets.review import task_review
     from coevolve_lab.widgets.stepper import step_through
+    from coevolve_lab.widgets.trajectories import trajectory_browser
 
 _HOMES = {
+    "chat": "conversation",
+    "compare": "comparison",
     "dashboard": "live",
     "runs": "overlay",
     "signal_browser": "browsers",
     "step_through": "stepper",
+    "task_review": "review",
     "task_set_view": "browsers",
+    "trajectory_browser": "trajectories",
     "trajectory_view": "replay",
 }
-__all__ = ["dashboard", "runs", "signal_browser", "step_through", "task_set_view", "trajectory_view"]
+__all__ = [
+    "chat",
+    "compare",
+    "dashboard",
+    "runs",
+    "signal_browser",
+    "step_through",
+    "task_review",
+    "task_set_view",
+    "trajectory_browser",
+    "trajectory_view",
+]
 
 
 def __getattr__(name: str) -> Any:

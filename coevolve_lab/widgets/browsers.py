@@ -12,10 +12,14 @@ from coevolve_lab.widgets.paging import PagedTable
 from coevolve_lab.widgets.replay import trajectory_html
 
 SIGNALS = """
-select s.id, s.kind, s.round, s.step, s.score, array_to_string(s.pattern, ' > ') as pattern, t.status,
-       k.origin, s.task_id, s.detail, s.pattern as tools
-from signals s left join trajectories t on t.id = s.trajectory_id and t.round = s.round
-     left join tasks k on k.id = s.task_id
+select id, kind, round, step, score, array_to_string(pattern, ' > ') as pattern, task_id, trajectory_id, detail,
+       pattern as tools
+from signals
+"""
+# Joined for the rows of a page only: over all signals these two cost more than everything else.
+SIGNAL_DETAILS = """
+select p.*, t.status, k.origin from page p left join trajectories t on t.id = p.trajectory_id and t.round = p.round
+left join tasks k on k.id = p.task_id
 """
 _SIGNAL_ORDER = "round desc, step desc, id"
 SIGNAL_FILTERS = {
@@ -25,8 +29,14 @@ SIGNAL_FILTERS = {
         "list_contains(tools, {value})",
         "select tool from (select unnest(pattern) as tool from signals) group by tool order by count(*) desc, tool",
     ),
-    "origin": ("origin = {value}", "select distinct origin from tasks order by 1"),
-    "status": ("status = {value}", "select distinct status from trajectories order by 1"),
+    "origin": (
+        "task_id in (select id from tasks where origin = {value})",
+        "select distinct origin from tasks order by 1",
+    ),
+    "status": (
+        "trajectory_id in (select id from trajectories where status = {value})",
+        "select distinct status from trajectories order by 1",
+    ),
 }
 _TASKS = """
 select t.id, t.round, t.origin, t.turns[1] as query, t.n_calls as calls, len(t.turns) as turns, v.similarity,
@@ -66,7 +76,9 @@ def signal_browser(run: Any, page_size: int = 20) -> W.Widget:
 
     >>> signal_browser(run)
     """
-    return Browser(run, SIGNALS, _SIGNAL_ORDER, SIGNAL_FILTERS, SIGNAL_COLUMNS, _trajectory_of_signal, page_size)
+    return Browser(
+        run, SIGNALS, _SIGNAL_ORDER, SIGNAL_FILTERS, SIGNAL_COLUMNS, _trajectory_of_signal, page_size, SIGNAL_DETAILS
+    )
 
 
 @view.never_raises
@@ -84,13 +96,21 @@ class Browser(view.View):
     """A paged table, and below it the row that was picked."""
 
     def __init__(
-        self, run: Any, rows: str, order: str, filters: Any, columns: Any, detail: Any, page_size: int
+        self,
+        run: Any,
+        rows: str,
+        order: str,
+        filters: Any,
+        columns: Any,
+        detail: Any,
+        page_size: int,
+        details: str = "select * from page",
     ) -> None:
         super().__init__()
         self._reader, self._detail = view.reader_of(run), detail
         self.detail = view.html()
         self.detail.add_class("coevolve-detail")
-        self.rows = PagedTable(self._reader, rows, order, filters, self.open_row, page_size, columns)
+        self.rows = PagedTable(self._reader, rows, order, filters, self.open_row, page_size, columns, details)
         self.fill([self.rows, self.detail])
 
     def open_row(self, row_id: str) -> None:

@@ -77,6 +77,15 @@ def triplets(reader: RunReader, context_id: str, round: int) -> list[dict[str, A
     ).to_dicts()
 
 
+def tasks_of(reader: RunReader, context_id: str, round: int) -> list[str]:
+    """Ids of the tasks that came of a context."""
+    found = reader.sql(
+        "select id from tasks where draft_id in (select id from drafts "
+        f"where round = {int(round)} and context_id = {quoted(context_id)}) order by draft_id limit {MOST_DRAFTS}"
+    )
+    return [str(name) for name in found["id"]]
+
+
 def drafts(reader: RunReader, context_id: str, round: int) -> list[dict[str, Any]]:
     """Drafts of a context, each with its verdict (outcome None: not validated) and the task it became (or None)."""
     return reader.sql(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import ipywidgets as W
 from coevolve_lab.background import Background, RunStatus
 from coevolve_lab.report import rounds_table
 from coevolve_lab.widgets import markup, view
+from coevolve_lab.widgets.forking import Fork
 from coevolve_lab.widgets.progress_figure import progress_figure, show
 from coevolve_lab.widgets.progress_queries import Progress, look
 
@@ -25,40 +26,53 @@ _TIPS = {
     "pause": "ask the background run to wait between two stages",
     "resume": "let the background run go on, after a pause or from the last commit",
     "stop": "end the background run once its round is committed",
+    "fork": "what if? a copy of the run up to a round, which goes on with other settings",
 }
 _ROWS = 20  # of the plain table
 
 
 @view.never_raises
-def dashboard(run: Any, every: float = 1.0, dark: bool = False) -> W.Widget:
+def dashboard(run: Any, every: float = 1.0, imports: Sequence[str] = ()) -> W.Widget:
     """Live curves of a run, with its controls.
 
     >>> dashboard(run)
 
     run: a CoEvolve, a RunReader or a run folder (to look on, pause, resume and stop). every: seconds between looks at
-    the run folder; 0 looks only when ``refresh()`` is called. ``close()`` ends it. A run that cannot be opened gives a
-    view with the error.
+    the run folder; 0 looks only when ``refresh()`` is called. imports: what ``start`` has to import in the kernel that
+    it makes, as in ``CoEvolve.start``. ``close()`` ends it. A run that cannot be opened gives a view with the error.
     """
-    return Dashboard(run, every, dark)
+    return Dashboard(run, every, imports)
 
 
 class Dashboard(view.View):
     """See ``dashboard``. A thread looks at the run, so that the view lives on while a cell or a button runs a round."""
 
-    def __init__(self, run: Any, every: float = 1.0, dark: bool = False) -> None:
+    def __init__(self, run: Any, every: float = 1.0, imports: Sequence[str] = ()) -> None:
         super().__init__()
         self._run, self._reader = run, view.reader_of(run)
         self._background = Background(self._reader.run_dir)
-        self._every, self._dark, self._busy = every, dark, ""
+        self._imports, self._busy = tuple(imports), ""
         self._mutex, self._closing = threading.Lock(), threading.Event()
         self._progress: Progress | None = None
-        self.live = progress_figure(dark)
+        self.live = progress_figure()
         self.status_line = view.html()
         self.status_line.add_class("coevolve-status")
         self.buttons = {
-            name: view.button(name, _TIPS[name], f"coevolve-{name}", self._on_click(name)) for name in CONTROLS
+            name: view.button(name, _TIPS[name], f"coevolve-{name}", self._weakly(Dashboard._do, name))
+            for name in CONTROLS
         }
-        self.fill([self.status_line, W.HBox(list(self.buttons.values())), self.live.widget])
+        self.fork = view.button("fork here", _TIPS["fork"], "coevolve-fork", self._weakly(Dashboard._show_fork))
+        self.measure = W.ToggleButtons(
+            options=[("signal counts", "counts"), ("signal shares", "shares")],
+            layout={"margin": "2px 0 0 16px", "width": "max-content"},
+            style={"button_width": "auto"},
+        )
+        self.measure.add_class("coevolve-measure")
+        changed = self._weakly(Dashboard._redraw)
+        self.measure.observe(lambda _: changed(), "value")
+        self.forking = W.VBox()  # a place of its own: the figure is not drawn anew when the form comes and goes
+        bar = W.HBox([*self.buttons.values(), self.fork, self.measure], layout={"flex_flow": "row wrap"})
+        self.fill([self.status_line, bar, self.forking, self.live.widget])
         self.refresh()
         if every > 0:
             # Not an asyncio task: that would stand still while a cell, or one of these buttons, runs a round.
@@ -68,13 +82,14 @@ class Dashboard(view.View):
     def refresh(self) -> None:
         """Look at the run now."""
         with self._mutex, self.guarded():
-            self._reader = view.reader_of(self._run)
+            self._reader = getattr(self._run, "reader", self._reader)  # a CoEvolve's is another one while it writes
             before, self._progress = self._progress, look(self._reader, self._progress)
             if before is None or before.version != self._progress.version:
-                show(self.live, self._progress, self._dark)
+                show(self.live, self._progress, self._shares)
             status = self._status()
             self._set(self.status_line, "value", markup.wrap(self._line(self._progress, status)))
             self._enable(status, self._progress.committed)
+            self._set(self.fork, "disabled", self._progress.committed is None)
 
     def close(self) -> None:
         """Stop looking, and remove the widgets."""
@@ -90,6 +105,10 @@ class Dashboard(view.View):
         return f"dashboard of {self._reader.run_dir}\n{rounds}", html
 
     # ---- state
+
+    @property
+    def _shares(self) -> bool:
+        return bool(self.measure.value == "shares")
 
     def _status(self) -> RunStatus:
         return self._background.status()
@@ -140,15 +159,26 @@ class Dashboard(view.View):
 
     # ---- buttons
 
-    def _on_click(self, name: str) -> Callable[[], None]:
+    def _weakly(self, act: Callable[..., None], *given: Any) -> Callable[[], None]:
+        """A callback that does not keep the dashboard alive."""
         me = weakref.ref(self)
 
-        def clicked() -> None:
+        def called() -> None:
             dashboard = me()
             if dashboard is not None:
-                dashboard._do(name)
+                act(dashboard, *given)
 
-        return clicked
+        return called
+
+    def _redraw(self) -> None:
+        with self._mutex, self.guarded():
+            if self._progress is not None:
+                show(self.live, self._progress, self._shares)
+
+    def _show_fork(self) -> None:
+        """Open the form that forks the run, or put it away."""
+        with self.guarded():
+            self.forking.children = () if self.forking.children else (Fork(self._reader.run_dir),)
 
     def _do(self, name: str) -> None:
         with self.guarded():
@@ -156,7 +186,7 @@ class Dashboard(view.View):
                 self._in_foreground(name)
             else:
                 ask = getattr(self._run, name, None) or getattr(self._background, name)
-                ask()
+                ask(**({"imports": self._imports} if name == "start" else {}))
         shown = self.error
         self.refresh()
         if shown:  # a refresh that goes well must not wipe what the click said

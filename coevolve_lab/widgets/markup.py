@@ -1,6 +1,8 @@
 """Records as HTML: everything that a model, an environment or a user wrote is escaped and bounded here.
 
-The style sheet takes its colours from JupyterLab's own variables, so that views follow the light and the dark theme.
+The style sheet takes its colours from JupyterLab's own variables, so that views follow the light and the dark theme;
+elsewhere from VS Code's, else light ones. plotly writes colours into the elements themselves, hence ``!important``; its
+hover labels keep theirs, because they have a ground of their own.
 """
 
 from __future__ import annotations
@@ -12,7 +14,23 @@ from typing import Any
 MOST_CHARACTERS = 4000  # of one text; an observation can be a whole file
 
 STYLE = """<style>
-.coevolve-view {color: var(--jp-ui-font-color1, inherit); font-size: 13px; max-width: 1180px}
+.coevolve-view {color: var(--jp-ui-font-color1, inherit); font-size: 13px; max-width: 1180px;
+  --coevolve-ink: var(--jp-ui-font-color1, var(--vscode-editor-foreground, #222));
+  --coevolve-grid: var(--jp-border-color2, var(--vscode-editorWidget-border, #E6E6E6));
+  --coevolve-paper: var(--jp-layout-color0, var(--vscode-editor-background, #FFF))}
+.coevolve-view .js-plotly-plot .main-svg, .coevolve-view .js-plotly-plot .modebar-group {
+  background: transparent !important}
+.coevolve-view .js-plotly-plot :is(.bglayer, .infolayer) .bg {fill: none !important}
+.coevolve-view .js-plotly-plot :is(.infolayer, [class$="tick"]) text {fill: var(--coevolve-ink) !important}
+.coevolve-view .js-plotly-plot .gridlayer path {stroke: var(--coevolve-grid) !important}
+.coevolve-view .js-plotly-plot path:is([class*="lines-above"], [class*="lines-below"], .ticks) {
+  stroke: var(--coevolve-ink) !important}
+.coevolve-view .js-plotly-plot :is(.barlayer .point, pattern) path,
+.coevolve-view .js-plotly-plot .legendpoints path:not(.scatterpts) {stroke: var(--coevolve-paper) !important}
+.coevolve-view .js-plotly-plot pattern circle {fill: var(--coevolve-paper) !important}
+.coevolve-view .js-plotly-plot .modebar-btn:not(.modebar-btn--logo) path {
+  fill: var(--coevolve-ink) !important; fill-opacity: .4}
+.coevolve-view .js-plotly-plot .modebar-btn:is(:hover, .active) path {fill-opacity: 1}
 .coevolve-html {line-height: 1.45}
 .coevolve-html table {border-collapse: collapse; width: 100%; margin: 4px 0 8px; font-size: 13px; table-layout: auto}
 .coevolve-html th {text-align: left; font-weight: 600; border-bottom: 2px solid var(--jp-border-color1, #bbb)}

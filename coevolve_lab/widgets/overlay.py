@@ -22,7 +22,7 @@ _COLUMNS = ("run", "status", "environment", "mode", "rounds", "steps", "tasks", 
 
 
 @view.never_raises
-def runs(folder: str | Path = "data/runs", dark: bool = False) -> W.Widget:
+def runs(folder: str | Path = "data/runs") -> W.Widget:
     """All runs under a folder: status, environment, mode, steps, scores, cost. Mark two to four to overlay them.
 
     >>> runs()
@@ -30,7 +30,7 @@ def runs(folder: str | Path = "data/runs", dark: bool = False) -> W.Widget:
     The lines are the sampled training reward, smoothed as the slider says, with the raw values kept as faint points;
     the marked points are evaluations with their standard error.
     """
-    return Runs(Path(folder), dark)
+    return Runs(Path(folder))
 
 
 @dataclass(frozen=True)
@@ -89,15 +89,15 @@ def _status(run_dir: Path, done: int | None, wanted: int) -> str:
 class Runs(view.View):
     """See ``runs``."""
 
-    def __init__(self, folder: Path, dark: bool = False) -> None:
+    def __init__(self, folder: Path) -> None:
         super().__init__()
-        self._folder, self._dark = folder, dark
+        self._folder = folder
         self.table = view.html()
         self.again = view.button("refresh", "look for runs again", "coevolve-refresh", self.refresh)
         self.chosen = W.SelectMultiple(rows=6, description="overlay", layout={"width": "420px"})
         self.chosen.add_class("coevolve-overlay")
         self.smoothing = W.FloatSlider(0.6, min=0.0, max=0.95, step=0.05, description="smoothing")
-        empty = style.figure("Runs over the same axes", "training step", "score and training reward", dark, 440)
+        empty = style.figure("Runs over the same axes", "training step", "score and training reward", height=440)
         empty.update_layout(width=WIDTH)
         self.live = LiveFigure(empty)
         self.chosen.observe(lambda _: self.draw(), "value")
@@ -154,7 +154,7 @@ class Runs(view.View):
         updates = seen[slot].updates if name else pl.DataFrame({"step": [], "reward": []})
         scores = seen[slot].evaluations if name else pl.DataFrame({"step": [], "score": [], "stderr": []})
         smooth = updates["reward"].cast(pl.Float64).ewm_mean(alpha=1 - self.smoothing.value)
-        raw: dict[str, Any] = {"mode": "markers", "marker": {"color": drawn.color, "size": 4, "opacity": 0.3}}
+        raw: dict[str, Any] = {"mode": "markers", "marker": {"color": drawn.color, "size": 4, "opacity": 0.45}}
         line: dict[str, Any] = {"mode": "lines", "line": style.line(drawn, 2)}
         marked: dict[str, Any] = {"mode": "markers", "marker": style.point(drawn, 10)}
         for what, x, y, error, look_ in (

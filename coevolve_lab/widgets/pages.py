@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from coevolve_lab.environments import Environment
+from coevolve_lab.evolution.replaying import replay_controls, replay_solution
+from coevolve_lab.evolution.validation import SOLVED
+from coevolve_lab.records import Task, TaskDraft
 from coevolve_lab.store import RunReader
 from coevolve_lab.widgets import chain, markup
 from coevolve_lab.widgets.replay import step_html, turns_of
 
 SIDE_BY_SIDE = 4  # group members that fit beside each other at laptop width
+_GOOD = {"accepted": True, "discarded": False}  # an outcome that is neither has no colour, only its name
 _UNGUIDED = {
     "seed": "D_0: unguided exploration before any training",
     "random": "the random control: exploration without a focus",
@@ -18,11 +23,8 @@ _UNGUIDED = {
 }
 
 
-def signal_page(reader: RunReader, signal_id: str) -> str:
-    """What was marked, and why."""
-    found = chain.signal(reader, signal_id)
-    if found is None:
-        return markup.muted(f"no signal {signal_id} in this run")
+def signal_page(reader: RunReader, found: dict[str, Any]) -> str:
+    """What was marked, and why. found: a row of ``chain.signal``."""
     facts = [
         ("kind", found["kind"]),
         ("round, step", f"{found['round']}, {found['step']}"),
@@ -34,7 +36,8 @@ def signal_page(reader: RunReader, signal_id: str) -> str:
     ]
     turns = turns_of(reader, found["task_id"])
     query = markup.block(turns[0]) if turns else markup.muted("the task is not in the task set")
-    return f"<h4>Signal {markup.text(signal_id)}</h4>{markup.table(('', ''), facts)}<b>The task asks</b> {query}"
+    name = markup.text(found["id"])
+    return f"<h4>Signal {name}</h4>{markup.table(('', ''), facts)}<b>The task asks</b> {query}"
 
 
 def group_page(reader: RunReader, group_id: str, round: int, trajectory_id: str) -> str:
@@ -114,12 +117,14 @@ def drafts_page(reader: RunReader, context: dict[str, Any]) -> str:
     cards = []
     for row in rows:
         outcome = row["outcome"] or "not validated"
-        good = outcome == "accepted"
+        good = _GOOD.get(outcome)
+        card = {True: "good", False: "failed", None: ""}[good]
         calls = "\n".join(call for turn in row["solution"] for call in turn)
-        fate = f"became task {markup.text(row['task_id'], 80)}" if row["task_id"] else "did not become a task"
+        waits = "waits for a review" if outcome == "held" else "did not become a task"
+        fate = f"became task {markup.text(row['task_id'], 80)}" if row["task_id"] else waits
         near = "" if row["similarity"] is None else f", nearest evaluation task {row['similarity']:.2f}"
         cards.append(
-            f'<div class="card {"good" if good else "failed"}">{markup.tag(outcome, good)} '
+            f'<div class="card {card}">{markup.tag(outcome, good)} '
             f"<b>{markup.text(row['reason'] or '')}</b> {markup.text(row['detail'] or '')} "
             f"<span class='muted'>{markup.text(row['id'], 80)}: {fate}{near}</span>"
             f"{''.join(markup.block(turn) for turn in row['turns'])}<b>Solution</b> {markup.block(calls)}</div>"
@@ -140,6 +145,37 @@ def task_page(reader: RunReader, task_id: str) -> str:
         f"<h4>Task {markup.text(task_id)}</h4>{_origin(origin)}{''.join(markup.block(turn) for turn in row['turns'])}"
         f"<b>Solution</b> {markup.block(calls)}{_visits(chain.visits(reader, task_id))}"
     )
+
+
+def replay_page(environment: Environment, drafted: Task | TaskDraft) -> str:
+    """A solution executed again just now, and what the controls of the gate score: what validation saw."""
+    played = replay_solution(environment, drafted)
+    if played.score is None:
+        result = f"{markup.tag('cut short', False)} {markup.text(played.stopped)}"
+    else:
+        result = markup.tag(f"score {played.score:.2f}", played.score >= 1)
+    body, turn = [], -1
+    for number, call in enumerate(played.calls):
+        while turn < call.turn:
+            turn += 1
+            body.append(f'<div class="card"><b>User</b> {markup.block(drafted.turns[turn])}</div>')
+        step = {"index": number, "action": call.call, "observation": call.observation, "failed": call.failed}
+        body.append(step_html({**step, "tools": ("call",)}))
+    if not played.calls:
+        body.append(markup.muted("no call was played"))
+    scores = replay_controls(environment, drafted).items()
+    controls = markup.table(("control", "score", ""), [(name, score, _control(score)) for name, score in scores])
+    return (
+        f"<h4>The solution of {markup.text(drafted.id)}, executed again</h4>{result} "
+        f"calls played in a fresh session: {len(played.calls)}{''.join(body)}"
+        f"<b>Controls</b>, which must not solve it{controls}"
+    )
+
+
+def _control(score: float | None) -> str:
+    if score is None:
+        return "not played to its end"
+    return "also solves it: this verifier is too lax" if score >= SOLVED else "rejected, as it should be"
 
 
 def _origin(origin: dict[str, Any]) -> str:

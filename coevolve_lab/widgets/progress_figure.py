@@ -13,6 +13,7 @@ from coevolve_lab.widgets.figure import LiveFigure
 from coevolve_lab.widgets.progress_queries import Progress
 
 WIDTH, HEIGHT, MOST_REASONS = 1080, 860, 6
+_SIGNALS, _SHARES = 2, "Share of each round's signals"  # place of the panel in _NAMES, and its other name
 _NAMES = [
     "Score and training reward", "Task set by origin",
     "Signals by kind", "Calls per task", "What became of the drafts",
@@ -24,13 +25,13 @@ _KINDS = ("forgetting", "boundary", "rare")
 _STAGES = ("rollout", "train", "signals", "reflect", "explore", "abstract", "validate")
 
 
-def progress_figure(dark: bool = False) -> LiveFigure:
+def progress_figure() -> LiveFigure:
     """The empty figure; ``show`` fills it."""
     empty = make_subplots(
         3, 3, specs=_GRID, subplot_titles=_NAMES, horizontal_spacing=0.085, vertical_spacing=0.145
     )  # fmt: skip
     empty.update_layout(
-        template=style.template(dark),
+        template=style.template(),
         width=WIDTH,  # a figure in a box of widgets does not learn of the box's width by itself
         height=HEIGHT,
         barmode="stack",
@@ -44,8 +45,9 @@ def progress_figure(dark: bool = False) -> LiveFigure:
         area = empty.get_subplot(row + 1, column + 1)
         left, top = area.xaxis.domain[0], area.yaxis.domain[1]
         title.update(x=left, xanchor="left", yshift=22, font_size=14)
-        place = {"x": left, "y": top, "xanchor": "left", "yanchor": "bottom", "orientation": "h"}
-        empty.update_layout({_legend(row, column): {**place, "font": {"size": 11}, "itemwidth": 30}})
+        place = {"x": left, "y": top, "xanchor": "left", "yanchor": "bottom"}
+        names = {"orientation": "h", "traceorder": "normal", "font": {"size": 11}, "itemwidth": 30}
+        empty.update_layout({_legend(row, column): {**place, **names}})
     for row, column in ((2, 1), (1, 3)):
         empty.update_xaxes(title_text="round", tickformat="d", title_font_size=12, row=row, col=column)
     for row, column in ((1, 1), (3, 2), (3, 3)):
@@ -59,16 +61,22 @@ def progress_figure(dark: bool = False) -> LiveFigure:
     return LiveFigure(empty)
 
 
-def show(figure: LiveFigure, seen: Progress, dark: bool = False) -> None:
-    """Put what was seen into the figure, in one message to the browser."""
+def show(figure: LiveFigure, seen: Progress, shares: bool = False) -> None:
+    """Put what was seen into the figure, in one message to the browser. shares: signals as shares of their round."""
     with figure.batch():
         _scores(figure, seen)
-        _stacked(figure, "kind", seen.signals, _KINDS, (2, 1), dark)
-        _growth(figure, seen.tasks, dark)
-        _lengths(figure, seen.tasks, dark)
-        _drafts(figure, seen, dark)
-        _costs(figure, seen.stage_costs, dark)
+        _stacked(figure, "kind", seen.signals, _KINDS, (2, 1), shares)
+        _growth(figure, seen.tasks)
+        _lengths(figure, seen.tasks)
+        _drafts(figure, seen)
+        _costs(figure, seen.stage_costs)
         _health(figure, seen.updates)
+    title = _SHARES if shares else _NAMES[_SIGNALS]
+    if figure.widget.layout.annotations[_SIGNALS].text != title:
+        axis = figure.widget.get_subplot(2, 1).yaxis.plotly_name
+        scale = {"tickformat": "~%", "range": [0, 1]} if shares else {"tickformat": "", "autorange": True}
+        changes = {f"{axis}.{name}": value for name, value in scale.items()}
+        figure.widget.plotly_relayout({**changes, f"annotations[{_SIGNALS}].text": title})
 
 
 def _legend(row: int, column: int) -> str:
@@ -100,34 +108,38 @@ def _stacked(
     counts: pl.DataFrame,
     first: tuple[str, ...],
     at: tuple[int, int],
-    dark: bool,
+    shares: bool = False,
 ) -> None:
-    rounds = counts["round"].unique().sort()
+    """Bars by round, one on top of the other; what hovers over a bar says both its count and its share."""
+    sums = counts.group_by("round").agg(pl.col("n").sum()).sort("round")
+    rounds, totals, grid = sums["round"], sums["n"], sums.select("round")
     names = sorted(counts[by].unique(), key=lambda n: (first.index(n) if n in first else len(first), n))
     for name, look in style.looks(names).items():
-        own = rounds.to_frame().join(counts.filter(pl.col(by) == name), on="round", how="left").sort("round")
+        own = grid.join(counts.filter(pl.col(by) == name), on="round", how="left").sort("round")
+        own = own.select("round", pl.col("n").fill_null(0)).with_columns(share=pl.col("n") / totals)
         figure.put(
             f"{by} {name}",
             rounds,
-            own["n"].fill_null(0),
+            own["share" if shares else "n"],
             go.Bar,
             *at,
             name=name,
-            marker=style.bar(look, dark),
+            marker=style.bar(look),
             legend=_legend(at[0] - 1, at[1] - 1),
-            hovertemplate=f"round %{{x}}: %{{y}} {name}<extra></extra>",
+            hovertemplate="%{hovertext}<extra></extra>",
+            change={"hovertext": [f"round {r}: {n:,} {name}, {share:.0%}" for r, n, share in own.iter_rows()]},
         )
 
 
-def _growth(figure: LiveFigure, tasks: pl.DataFrame, dark: bool) -> None:
+def _growth(figure: LiveFigure, tasks: pl.DataFrame) -> None:
     counts = tasks.group_by("round", "origin").agg(pl.col("n").sum())
     grid = counts.select("round").unique().join(counts.select("origin").unique(), how="cross")
     grid = grid.join(counts, on=["round", "origin"], how="left").sort("round", "origin")
     size = grid.with_columns(pl.col("n").fill_null(0).cum_sum().over("origin"))
-    _stacked(figure, "origin", size, _ORIGINS, (1, 3), dark)
+    _stacked(figure, "origin", size, _ORIGINS, (1, 3))
 
 
-def _lengths(figure: LiveFigure, tasks: pl.DataFrame, dark: bool) -> None:
+def _lengths(figure: LiveFigure, tasks: pl.DataFrame) -> None:
     original = pl.col("origin").is_in(["benchmark", "seed"])
     lengths = tasks.group_by("calls", original.alias("original")).agg(pl.col("n").sum()).sort("calls")
     for name, wanted, look in (("original", True, style.OTHERS[0]), ("synthesized", False, style.OTHERS[1])):
@@ -139,7 +151,7 @@ def _lengths(figure: LiveFigure, tasks: pl.DataFrame, dark: bool) -> None:
             go.Bar,
             2,
             2,
-            marker=style.bar(look, dark),
+            marker=style.bar(look),
             opacity=0.85,
             offsetgroup=name,
             legend=_legend(1, 1),
@@ -147,16 +159,18 @@ def _lengths(figure: LiveFigure, tasks: pl.DataFrame, dark: bool) -> None:
         )
 
 
-def _drafts(figure: LiveFigure, seen: Progress, dark: bool) -> None:
-    """A funnel lying down: all drafts on top, then what was accepted, retained, and discarded for which reason."""
+def _drafts(figure: LiveFigure, seen: Progress) -> None:
+    """A funnel lying down: all drafts on top, then what was accepted, retained, held, discarded for which reason."""
     drafts = seen.verdicts
     by_outcome = dict(drafts.group_by("outcome").agg(pl.col("n").sum()).iter_rows())
     fallen = drafts.filter(pl.col("outcome") == "discarded").head(MOST_REASONS)
     drafted = max(int(seen.drafts["n"].sum()), sum(by_outcome.values()))
     lines = [("drafted", drafted, "drafted")]
     lines += [(outcome, by_outcome.get(outcome, 0), outcome) for outcome in ("accepted", "retained")]
+    lines += [("held", by_outcome["held"], "held")] if "held" in by_outcome else []
     lines += [(reason, n, "discarded") for reason, n in fallen.select("reason", "n").iter_rows()]
-    known = {"drafted": style.OTHERS[0], **{o: style.NAMED[o] for o in ("accepted", "retained", "discarded")}}
+    outcomes = ("accepted", "retained", "held", "discarded")
+    known = {"drafted": style.OTHERS[0], **{outcome: style.NAMED[outcome] for outcome in outcomes}}
     order = [label for label, _, _ in lines][::-1]
     for outcome, look in known.items():
         numbers = {label: n for label, n, kind in lines if kind == outcome}
@@ -170,17 +184,17 @@ def _drafts(figure: LiveFigure, seen: Progress, dark: bool) -> None:
             name=outcome,
             orientation="h",
             showlegend=outcome == "discarded",
-            marker=style.bar(look, dark),
+            marker=style.bar(look),
             legend=_legend(1, 2),
             hovertemplate="%{y}: %{x}<extra></extra>",
         )
 
 
-def _costs(figure: LiveFigure, costs: pl.DataFrame, dark: bool) -> None:
+def _costs(figure: LiveFigure, costs: pl.DataFrame) -> None:
     """Without preparing the run and without evaluations, which are not part of the ring."""
     seconds = {stage: n or 0.0 for stage, n in costs.select("stage", "seconds").iter_rows() if stage in _STAGES}
     total, order = max(1e-9, sum(seconds.values())), _STAGES[::-1]
-    bars = [style.bar(style.NAMED[stage], dark) for stage in order]
+    bars = [style.bar(style.NAMED[stage]) for stage in order]
     marker: dict[str, Any] = {"color": [bar["color"] for bar in bars]}
     figure.put(
         "stages",

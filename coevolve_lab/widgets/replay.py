@@ -77,7 +77,8 @@ def trajectory_html(reader: RunReader, trajectory_id: str, tokens: bool = False)
     turns = turns_of(reader, row["task_id"])
     columns = 'turn, action, observation, tools, failed, "index"' + (", token_ids, logprobs" if tokens else "")
     steps = reader.sql(
-        f'select {columns} from steps where trajectory_id = {name} order by "index" limit {MOST_STEPS}'
+        f"select {columns} from steps where round = {row['round']} and trajectory_id = {name} "
+        f'order by "index" limit {MOST_STEPS}'
     ).to_dicts()
     decode = token_decoder(reader) if tokens else None
     body, turn = [], -1
@@ -87,7 +88,7 @@ def trajectory_html(reader: RunReader, trajectory_id: str, tokens: bool = False)
             body.append(_user(turns, turn))
         body.append(step_html(step))
         if tokens:
-            body.append(_tokens(step, decode))
+            body.append(tokens_html(step, decode))
     if not steps:
         body += [_user(turns, 0), markup.muted("no action was recorded")]
     if row["n_steps"] > MOST_STEPS:
@@ -134,7 +135,7 @@ def _user(turns: list[str] | None, turn: int) -> str:
     return f'<div class="card"><b>User</b> {markup.block(said)}</div>'
 
 
-def _tokens(step: dict[str, Any], decode: Callable[[int], str] | None) -> str:
+def tokens_html(step: dict[str, Any], decode: Callable[[int], str] | None) -> str:
     """Tokens on a ground that is the darker the less likely they were; the number is in the tooltip."""
     shown = []
     for token, logprob in zip(step["token_ids"][:MOST_TOKENS], step["logprobs"][:MOST_TOKENS], strict=False):
@@ -142,7 +143,7 @@ def _tokens(step: dict[str, Any], decode: Callable[[int], str] | None) -> str:
         doubt = min(0.75, max(0.0, -logprob / 5))
         shown.append(
             f'<span class="token" style="background:rgba(213,94,0,{doubt:.2f})" title="id {token}, log-probability '
-            f'{logprob:.3f}">{markup.text(said)}<sub>{logprob:.1f}</sub></span>'
+            f'{logprob:.3f}">{markup.text(said)}<sub>{round(logprob, 1) + 0.0:.1f}</sub></span>'
         )
     if not shown:
         return markup.muted("no tokens are stored for this action")

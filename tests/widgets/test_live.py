@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 from coevolve_lab import CoEvolve
+from coevolve_lab.store import RunReader
 from coevolve_lab.widgets.figure import MOST_POINTS
+from coevolve_lab.widgets.forking import Fork
 from coevolve_lab.widgets.live import Dashboard, dashboard
 from coevolve_lab.widgets.progress_queries import look
 from coevolve_lab.widgets.view import Failed
@@ -47,6 +49,41 @@ def test_it_shows_what_the_run_recorded(board: Dashboard, own_run: CoEvolve) -> 
     assert max(board.live.traces["outcome drafted"].x) == drafted
     assert "3 of 3 rounds committed" in board.status_line.value
     assert not board.error
+
+
+def test_signals_can_be_seen_as_shares_of_their_round(board: Dashboard, own_run: CoEvolve) -> None:
+    layout, kinds = board.live.widget.layout, own_run.sql("select distinct kind from signals")["kind"].to_list()
+    counts, traces = {kind: points(board, f"kind {kind}") for kind in kinds}, len(board.live.widget.data)
+    board.measure.value = "shares"
+    assert not board.error
+    for round in range(len(counts[kinds[0]])):
+        assert sum(points(board, f"kind {kind}")[round] for kind in kinds) == pytest.approx(1, abs=1e-3)
+    assert layout.yaxis3.range == (0, 1)
+    titles = [title.text for title in layout.annotations]
+    assert "Share of each round's signals" in titles
+    own_run.find_signals(own_run.rollout())
+    board.refresh()  # what is new is a share, too
+    assert max(points(board, f"kind {kinds[0]}")) <= 1
+    assert all("%" in text for text in board.live.traces[f"kind {kinds[0]}"].hovertext)
+    board.measure.value = "counts"
+    assert {kind: points(board, f"kind {kind}")[: len(counts[kind])] for kind in kinds} == counts
+    assert layout.yaxis3.autorange
+    assert "Signals by kind" in [title.text for title in layout.annotations]
+    assert len(board.live.widget.data) == traces
+
+
+def test_fork_here_opens_a_form_and_puts_it_away(board: Dashboard, own_run: CoEvolve) -> None:
+    board.fork.click()
+    (form,) = board.forking.children
+    assert isinstance(form, Fork)
+    form.changes.value = "signals: {rare: null}"
+    form.make.click()
+    assert not form.error
+    with CoEvolve.open(form.made_dir, progress=False) as other:
+        assert other.config.signals.rare is None
+        assert other.reader.committed_round == own_run.reader.committed_round
+    board.fork.click()
+    assert not board.forking.children
 
 
 def test_a_click_on_step_trains_and_the_figure_follows(board: Dashboard, own_run: CoEvolve) -> None:
@@ -153,6 +190,26 @@ def test_only_tables_that_changed_are_read_again(board: Dashboard, own_run: CoEv
     assert second.updates.height == first.updates.height + 1
     assert second.tasks is first.tasks
     assert second.steps == first.steps + 1
+
+
+@pytest.mark.slow
+def test_start_imports_what_the_dashboard_was_given_and_a_running_run_can_be_forked(own_run: CoEvolve) -> None:
+    run = own_run.fork(2, rounds=6)
+    board = dashboard(run, every=0, imports=[SLOW])
+    assert isinstance(board, Dashboard), board.error
+    try:
+        board.buttons["start"].click()
+        assert not board.error
+        assert not board.buttons["pause"].disabled
+        assert run.status().state == "running"
+        board.fork.click()
+        (form,) = board.forking.children
+        form.make.click()
+        assert not form.error
+        assert RunReader(form.made_dir).committed_round == form.round.value >= 2
+    finally:
+        run.stop(discard=True)
+        board.close()
 
 
 @pytest.mark.slow

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from coevolve_lab import CoEvolve
-from coevolve_lab.widgets import chain
+from coevolve_lab.config import Config, load_config
+from coevolve_lab.records import ExplorationContext, Signal, Task, TaskDraft, Verdict
+from coevolve_lab.store import RunReader, RunWriter
+from coevolve_lab.widgets import chain, pages
 from coevolve_lab.widgets.stepper import STAGES, StepThrough, step_through
+from tests.loop_world import CONFIG
 
 _CHAIN = """
 select t.id as task, s.id as signal, c.id as context from tasks t join drafts d on d.id = t.draft_id
@@ -104,3 +110,114 @@ def test_hostile_ids_are_data(finished: CoEvolve, bad: str) -> None:
     view.show_task(bad)
     assert "not in the task set" in view.page.value
     assert "<script>" not in view.page.value
+
+
+def test_tokens_come_on_demand_in_the_trajectory_stage(finished: CoEvolve) -> None:
+    row = finished.sql(
+        "select s.id, t.n_tokens from signals s join trajectories t on t.id = s.trajectory_id order by s.id limit 1"
+    ).row(0)
+    view = step_through(finished, row[0])
+    assert view.tokens.layout.display == "none"
+    view.show_stage("trajectory")
+    assert view.tokens.layout.display is None
+    assert 'class="token"' not in view.page.value
+    view.tokens.value = True
+    assert view.page.value.count('class="token"') == row[1]
+    assert not view.error
+
+
+def test_a_drafts_solution_is_executed_again(finished: CoEvolve) -> None:
+    task, signal, _ = finished.sql(_CHAIN).row(0)
+    view = step_through(finished, signal)
+    view.show_stage("drafts")
+    assert view.replay.layout.display is None
+    assert view.beside.value.count("card") == 0
+    view.replay.click()
+    draft = finished.sql(f"select draft_id as d from tasks where id = '{view.task.value}'")["d"][0]
+    assert view.draft.value == draft, "the draft that became the shown task is offered first"
+    assert draft in view.beside.value
+    assert "score 1.00" in view.beside.value
+    assert view.beside.value.count("rejected, as it should be") == 2
+    view.show_stage("group")
+    assert "executed again" not in view.beside.value
+    view.show_task(task)
+    view.replay.click()
+    assert task in view.beside.value
+    assert "score 1.00" in view.beside.value
+    assert not view.error
+
+
+def test_a_rejected_drafts_replay_shows_the_call_that_failed(tmp_path: Path) -> None:
+    evil = "<img src=x onerror=alert(1)>"
+    start = {"classes": ["values"], "values": {"ant": "red 1"}, "counters": {}}
+    calls = ("erase(key='ant')", f"erase(key='{evil}')")
+    with RunWriter.create(tmp_path / "run", load_config(CONFIG)) as writer:
+        writer.append([
+            ExplorationContext("c", "boundary", 0, start, signal_id="s"),
+            Signal("s", "boundary", "t", "task", "g", 0, 1, 0.0),
+            TaskDraft("d", "c", "r", "loop-toy", (evil,), start, (calls,), 0, "feedback"),
+            Verdict("v", "d", "retained", "failed_call", 0, score=1.0),
+        ])  # fmt: skip
+        writer.commit(0)
+    view = step_through(tmp_path / "run", "s")
+    assert isinstance(view, StepThrough), view.error
+    view.show_stage("drafts")
+    view.replay.click()
+    assert not view.error
+    assert view.beside.value.count('"card failed') == 1
+    assert view.beside.value.count('"card good') == 1
+    assert "<img" not in view.beside.value
+    assert "&lt;img src=x" in view.beside.value
+
+
+def test_an_environment_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    """As in a kernel that has not registered the run's own environment."""
+    config = load_config(CONFIG, environment={"name": "gone-world"})
+    with RunWriter.create(tmp_path / "run", config) as writer:
+        writer.append([Task("task", "gone-world", ("erase ant",), {}, (("erase(key='ant')",),))])
+        writer.commit(0)
+    view = step_through(tmp_path / "run", task_id="task")
+    assert isinstance(view, StepThrough), view.error
+    view.replay.click()
+    assert "no environment is called" in view.beside.value
+    assert "erase ant" in view.page.value, "the rest stays readable"
+
+
+def test_from_a_task_to_how_the_policy_fared(finished: CoEvolve) -> None:
+    task = finished.sql(
+        "select task_id as t from trajectories where purpose = 'train' group by 1 order by count(*) desc, 1"
+    )["t"][0]
+    view = step_through(finished, task_id=task)
+    names = [name for _, name in view.visit.options if name]
+    assert len(names) == 2 * len(chain.visits(finished.reader, task))
+    view.visit.value = names[0]
+    assert names[0] in view.beside.value
+    view.visit.value = ""
+    assert names[0] not in view.beside.value
+
+
+def test_from_a_signal_to_the_task_that_it_is_about(finished: CoEvolve) -> None:
+    signal, task = finished.sql("select id, task_id from signals order by id limit 1").row(0)
+    view = step_through(finished, signal)
+    view.about.click()
+    assert view.stages.value == "task"
+    assert view.task.value == task
+    assert task in view.page.value
+
+
+def test_an_outcome_of_any_name_is_shown(tmp_path: Path) -> None:
+    """A held draft waits for a person; a later version may know outcomes that this one does not."""
+    context = ExplorationContext("c", "forgetting", 1, {})
+    with RunWriter.create(tmp_path / "run", Config()) as writer:
+        for outcome in ("held", "accepted", "discarded", "never-heard-of"):
+            writer.append([
+                TaskDraft(f"d-{outcome}", "c", "r", "toy", ("do it",), {}, (("look()",),), 1, "feedback"),
+                Verdict(f"v-{outcome}", f"d-{outcome}", outcome, "why", 1),  # type: ignore[arg-type]
+            ])  # fmt: skip
+        writer.append([context])
+        writer.commit(0)
+    page = pages.drafts_page(RunReader(tmp_path / "run"), {"id": "c", "round": 1})
+    for outcome in ("held", "accepted", "discarded", "never-heard-of"):
+        assert f">{outcome}</span>" in page
+    assert page.count('"card failed"') == page.count('"card good"') == 1
+    assert "waits for a review" in page
