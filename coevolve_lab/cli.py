@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from coevolve_lab.background import RunStatus
     from coevolve_lab.loop import CoEvolve
+    from coevolve_lab.records import Evaluation
 
 PROGRAM = "coevolve-lab"
 DEMO_CONFIG = "configs/bfcl-tiny.yaml"
@@ -81,8 +82,18 @@ def parser() -> argparse.ArgumentParser:
     logs = add("logs", _logs, "what it printed")
     logs.add_argument("-n", "--lines", type=_count, default=40, help="how many of the last lines (default: 40)")
 
-    evaluate = add("evaluate", _evaluate, "play a split with the run's latest policy, greedily")
-    evaluate.add_argument("--split", help="which one (default: environment.evaluation_split)")
+    evaluate = add("evaluate", _evaluate, "play a split greedily, with a run's latest policy or an API model", False)
+    evaluate.add_argument("run_dir", metavar="RUN_DIR", nargs="?", help="folder of the run (--model: of its results)")
+    evaluate.add_argument("--split", help="which one (default: environment.evaluation_split; with --model: test)")
+    api = evaluate.add_argument_group("an API model", "the key comes from OPENAI_API_KEY, or the variable named")
+    api.add_argument("--model", metavar="openai:NAME", help="any model behind an OpenAI-compatible interface")
+    api.add_argument("--env", default="bfcl", help="environment (default: bfcl)")
+    api.add_argument("--base-url", help="the endpoint, ending in /v1 (default: OPENAI_BASE_URL, or OpenAI's own)")
+    api.add_argument("--key-env", default="OPENAI_API_KEY", help="variable that holds the key")
+    api.add_argument("--connections", type=_count, default=32, help="calls in flight (default: 32)")
+    api.add_argument("--prices", type=float, nargs=2, default=(0.0, 0.0), metavar=("IN", "OUT"), help="per 1M tokens")
+    api.add_argument("--max-cost", type=float, help="stop when this much is spent; the same command goes on")
+    _add_settings(evaluate)
 
     figures = add("figures", _figures, "write all figures of a run as HTML, and as PNG where Chromium is")
     figures.add_argument("--out", help="folder (default: RUN_DIR/figures)")
@@ -197,6 +208,11 @@ def _logs(args: argparse.Namespace) -> None:
 
 
 def _evaluate(args: argparse.Namespace) -> None:
+    if args.model:
+        _evaluate_api(args)
+        return
+    if args.run_dir is None:
+        raise ConfigError("name the RUN_DIR whose policy is to play, or an API model with --model openai:NAME")
     from coevolve_lab.loop import CoEvolve
 
     with CoEvolve.open(args.run_dir) as run:
@@ -205,7 +221,49 @@ def _evaluate(args: argparse.Namespace) -> None:
                 f"{run.run_dir} has no committed round yet; make one with: {PROGRAM} resume {args.run_dir}"
             )
         done = run.evaluate(args.split)
-    print(f"{done.split}: {done.score:.3f} ± {done.stderr:.3f} on {done.tasks} tasks after step {done.step}")
+    _print_evaluation(done, f"after step {done.step}")
+
+
+def _evaluate_api(args: argparse.Namespace) -> None:
+    from tqdm import tqdm
+
+    from coevolve_lab.config import EndpointConfig
+    from coevolve_lab.endpoint import Limits
+    from coevolve_lab.evaluation.api_run import api_config, evaluate_api
+    from coevolve_lab.store import RunReader
+
+    config = api_config(args.model, args.env, args.split or "test", **settings(args.set))
+    folder = args.run_dir or f"data/evaluations/{args.env}-{Path(config.name.partition(':')[2]).name}"
+    args.go_on = "the same command"
+    prompt, completion = args.prices
+    endpoint = EndpointConfig(
+        model=config.name.partition(":")[2],
+        base_url=args.base_url,
+        api_key_env=args.key_env,
+        price_prompt=prompt,
+        price_completion=completion,
+    )
+    limits = Limits(connections=max(1, args.connections), cost=args.max_cost)
+    with tqdm(desc=f"{config.name} on {config.environment.evaluation_split}", unit="task") as bar:
+
+        def show(played: int, total: int) -> None:
+            bar.total = total
+            bar.update(played - bar.n)
+
+        done = evaluate_api(config, folder, endpoint, limits, show)
+    _print_evaluation(done, f"in {folder}")
+    print(
+        as_text(
+            RunReader(folder).sql(
+                "select count(*) as calls, sum(attempts) as requests, sum(prompt_tokens) as prompt_tokens, "
+                "sum(completion_tokens) as completion_tokens, sum(cost) as cost from model_calls"
+            )
+        )
+    )
+
+
+def _print_evaluation(done: Evaluation, where: str) -> None:
+    print(f"{done.split}: {done.score:.3f} ± {done.stderr:.3f} on {done.tasks} tasks {where}")
     for name, value in done.detail.items():
         print(f"{name}: {value:.3f}")
 

@@ -82,7 +82,7 @@ def introduction(config: Config, rounds: int) -> list[str]:
         )
     else:
         lines.append(f"The policy is {config.policy.model}.")
-    if config.evolution.explorer == "scripted":
+    if config.evolution.explorer.kind == "scripted":
         lines.append(
             "The explorer is a script that walks the environment's API: an honest stand-in for the paper's LLM."
         )

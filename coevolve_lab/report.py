@@ -95,10 +95,8 @@ def run_figures(reader: RunReader, held_out: Sequence[Task] = (), dark: bool = F
 
 def evaluation_tasks(reader: RunReader) -> list[Task]:
     """The tasks of the run's evaluation split, from its environment. Raises PrerequisiteError if that is missing."""
-    from coevolve_lab.assembly import environment_options
-
     config = load_config(reader.config)
-    environment = environments.make(config.environment.name, **environment_options(config))
+    environment = environments.make(config.environment.name, **config.environment.arguments())
     return environment.tasks(config.environment.evaluation_split)
 
 

@@ -72,6 +72,11 @@ def _one_torch_thread() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if shutil.which("chromium") or shutil.which("google-chrome") or os.environ.get("BROWSER_PATH"):
         return
-    for item in items:
-        if item.get_closest_marker("browser"):
-            item.add_marker(pytest.mark.skip(reason="no Chromium here (apt-get install chromium)"))
+    browser = [item for item in items if item.get_closest_marker("browser")]
+    if browser and os.environ.get("COEVOLVE_REQUIRE_BROWSER"):
+        raise pytest.UsageError(
+            "COEVOLVE_REQUIRE_BROWSER is set and there is no Chromium: apt-get install chromium, or name one in "
+            f"BROWSER_PATH; {len(browser)} tests would be skipped"
+        )
+    for item in browser:
+        item.add_marker(pytest.mark.skip(reason="no Chromium here (apt-get install chromium)"))

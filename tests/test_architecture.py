@@ -18,9 +18,9 @@ PACKAGE = ROOT / "coevolve_lab"
 FLOORS = [
     {"errors"},
     {"records", "config"},
-    {"environments", "signals", "training", "store", "paper"},
+    {"environments", "signals", "training", "store", "endpoint", "paper"},
     {"policy", "evolution", "figures"},
-    {"evaluation", "assembly", "background"},
+    {"evaluation", "assembly", "background", "review"},
     {"run"},
     {"loop"},
     {"methods", "report"},
@@ -36,6 +36,7 @@ HOMES = {
     "anywidget": {"widgets"},
     "plotly": {"figures", "widgets"},
     "peft": {"policy", "training"},
+    "openai": {"endpoint"},
     "vllm": {"policy", "background"},
 }
 SOURCES = sorted(PACKAGE.rglob("*.py"))

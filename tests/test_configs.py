@@ -40,5 +40,4 @@ def test_the_defaults_are_the_papers() -> None:
 def test_the_default_run_needs_neither_gpu_nor_network() -> None:
     config = load_config(next(p for p in CONFIGS if p.stem == "bfcl-tiny"))
     assert (config.policy.model, config.policy.device, config.policy.dtype) == ("tiny", "cpu", "float32")
-    assert config.evolution.explorer == "scripted"
     assert config.environment.evaluation_split == "held_out"

@@ -1,8 +1,11 @@
 """The guards of conftest.py hold."""
 
 import socket
+from pathlib import Path
 
 import pytest
+
+pytest_plugins = ["pytester"]
 
 
 @pytest.mark.parametrize("address", [("192.0.2.1", 80), ("2001:db8::1", 80), ("example.invalid", 80)])
@@ -20,3 +23,19 @@ def test_torch_runs_on_one_thread() -> None:
     import torch
 
     assert torch.get_num_threads() == 1
+
+
+def test_a_missing_browser_is_an_error_where_it_is_required(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest((Path(__file__).parent / "conftest.py").read_text())
+    pytester.makepyfile("import pytest\n\n\n@pytest.mark.browser\ndef test_clicks(): ...\n")
+    pytester.makeini("[pytest]\nmarkers = browser: x\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", "")
+        patch.delenv("BROWSER_PATH", raising=False)
+        patch.delenv("COEVOLVE_REQUIRE_BROWSER", raising=False)
+        skipped = pytester.runpytest_inprocess("-p", "no:xdist", "-p", "no:timeout")
+        patch.setenv("COEVOLVE_REQUIRE_BROWSER", "1")
+        required = pytester.runpytest_inprocess("-p", "no:xdist", "-p", "no:timeout")
+    skipped.assert_outcomes(skipped=1)
+    assert required.ret == pytest.ExitCode.USAGE_ERROR
+    assert "apt-get install chromium" in required.stderr.str()

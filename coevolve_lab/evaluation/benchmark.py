@@ -49,23 +49,48 @@ def evaluate_split(
         purpose="evaluate",
         progress=progress,
     )
+    seconds = time.monotonic() - started
+    evaluation = summary(
+        trajectories,
+        name=name,
+        split=split,
+        policy_version=policy.version,
+        round=round,
+        step=step,
+        defects=defects,
+        seconds=seconds,
+    )
+    return evaluation, trajectories
+
+
+def summary(
+    trajectories: Sequence[Trajectory],
+    *,
+    name: str,
+    split: str,
+    policy_version: int = 0,
+    round: int = 0,
+    step: int = 0,
+    defects: Collection[str] = (),
+    seconds: float = 0.0,
+) -> Evaluation:
+    """What one trajectory a task adds up to; see ``evaluate_split``."""
     outcomes = {t.task_id: float(t.score >= 1.0) for t in trajectories}
     score, stderr = pass_rate(outcomes.values())
     detail = {"partial_score": fmean(t.score for t in trajectories)}
     sound = [value for task, value in outcomes.items() if task not in defects]
     if len(sound) < len(outcomes):
         detail["without_known_defects"] = fmean(sound)
-    evaluation = Evaluation(
+    return Evaluation(
         id=name,
         split=split,
-        policy_version=policy.version,
+        policy_version=policy_version,
         round=round,
         step=step,
         score=score,
         stderr=stderr,
         tasks=len(outcomes),
         outcomes=outcomes,
-        seconds=time.monotonic() - started,
+        seconds=seconds,
         detail=detail,
     )
-    return evaluation, trajectories
