@@ -67,6 +67,7 @@ class CoEvolve(Run):
     """
 
     _parts: Parts | None
+    _reviewed: bool  # whether round() has taken up what people decided
 
     def _begin(self, run_dir: Path, progress: bool) -> None:
         self._parts = None
@@ -373,7 +374,7 @@ class CoEvolve(Run):
         self._calls: Counter[Any] = Counter()
         self._round_signals: list[Signal] = []
         self._begun = False  # whether this round has records
-        self._reviewed: bool = False  # whether round() has taken up what people decided
+        self._reviewed = False
         self._round_trajectories: list[Trajectory] = []
         self._round_tasks: dict[str, Task] = {}  # that were rolled out, in D_t or not
         self._step_so_far: dict[str, Any] = {}  # what round() has from each stage it is through with

@@ -234,7 +234,8 @@ class ModelCall:
     role: what it was for ("reflect", "explore", "abstract", "judge", "evaluate"); subject: the id of what it was about.
     status: "ok", or why nothing could be used ("refused", "empty", "malformed", "cut", "ungrounded", "deadline",
     "budget", "error"). cost: money, in the unit that the configured prices are in; attempts: requests made, retries
-    included; replayed: the reply came from a recording, so that cost and seconds are of the time when it was made.
+    included; replayed: the reply came from a recording, so that cost and seconds are of the time when it was made (0
+    where another record has them: sums are what was paid).
     """
 
     id: str

@@ -110,10 +110,12 @@ class Endpoint:
             self.cassette.add(key, prompt, exchange, self._secrets())
         if exchange.limit:
             self._budget.stop(exchange.limit)
-        self._budget.spend(exchange.prompt_tokens + exchange.completion_tokens, exchange.cost)
         status, text, data, detail = read_text(exchange, prompt.schema)
         round = self._round or 0
         again = self._asked[key] = self._asked.get(key, 0) + 1
+        counted = replayed and again > 1  # an interrupted stage was called again: it is in the budget and on record
+        if not counted:
+            self._budget.spend(exchange.prompt_tokens + exchange.completion_tokens, exchange.cost)
         call = ModelCall(
             id=f"call-{round}-{key[:16]}" + (f"-{again}" if again > 1 else ""),
             round=round,
@@ -123,8 +125,8 @@ class Endpoint:
             status=status,
             prompt_tokens=exchange.prompt_tokens,
             completion_tokens=exchange.completion_tokens,
-            cost=exchange.cost,
-            seconds=exchange.seconds,
+            cost=0.0 if counted else exchange.cost,
+            seconds=0.0 if counted else exchange.seconds,
             attempts=0 if replayed else exchange.attempts,
             replayed=replayed,
             detail=detail[:_MAX_DETAIL],

@@ -8,7 +8,7 @@ a function of its inputs and an ``Occasion``; none keeps state between rounds.
 from coevolve_lab.evolution.contexts import StartPool, plan_contexts, unguided_contexts
 from coevolve_lab.evolution.explorer import DraftJudge, Explorer, Occasion, judge_of, make_explorer, register_explorer
 from coevolve_lab.evolution.guard import Guard
-from coevolve_lab.evolution.llm_explorer import LlmExplorer
+from coevolve_lab.evolution.llm.explorer import LlmExplorer
 from coevolve_lab.evolution.scripted_explorer import ScriptedExplorer
 from coevolve_lab.evolution.similarity import Similarity, make_similarity
 from coevolve_lab.evolution.task_set import TaskSet

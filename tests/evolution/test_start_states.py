@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from coevolve_lab.errors import EnvironmentFailure
+from coevolve_lab.evolution.llm.transcripts import tool_names
 from coevolve_lab.evolution.start_states import offered_tools, open_start, replayed
-from coevolve_lab.evolution.transcripts import tool_names
 from tests.evolution.conftest import START
 from tests.evolution.toy_world import ToySession, ToyWorld
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -10,16 +11,21 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from coevolve_lab.evolution.llm.explorer import RECORDING
+from docs.record_llm_example import record
+
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_runs_from_top_to_bottom(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_from_top_to_bottom(
+    path: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COEVOLVE_NOTEBOOK", "small")
     monkeypatch.setenv("COEVOLVE_NOTEBOOK_RUN", str(tmp_path / "run"))
-    monkeypatch.setenv("COEVOLVE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("COEVOLVE_CACHE", str(tmp_path_factory.getbasetemp() / "notebooks"))  # one warm start for all
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     notebook = nbformat.read(path, as_version=4)
     client = NotebookClient(
@@ -34,8 +40,25 @@ def test_runs_from_top_to_bottom(path: Path, tmp_path: Path, monkeypatch: pytest
         if output.output_type == "error"
     ]
     assert not errors
-    assert (tmp_path / "run" / "rounds" / "round-00003.json").is_file()
-    shutil.rmtree(tmp_path / "run")
+    if any("RUN_DIR" in cell.source for cell in notebook.cells if cell.cell_type == "code"):
+        assert (tmp_path / "run" / "rounds" / "round-00003.json").is_file()
+        shutil.rmtree(tmp_path / "run")
+
+
+def test_the_recorded_example_is_what_its_script_makes(tmp_path: Path) -> None:
+    """Else the replay in 05_llm_explorer fails: run docs/record_llm_example.py again."""
+    record(tmp_path)
+    kept = ROOT / "notebooks" / "llm_example"
+    names = {path.relative_to(kept) for path in kept.rglob("*") if path.is_file()}
+    assert names == {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()}
+    for name in names - {Path(RECORDING)}:
+        assert (tmp_path / name).read_text() == (kept / name).read_text()
+    made, there = (
+        [{key: value for key, value in json.loads(line).items() if key != "reply"} for line in path.open()]
+        for path in (tmp_path / RECORDING, kept / RECORDING)
+    )
+    assert made == there
+    assert sum(path.stat().st_size for path in kept.rglob("*")) < 300_000
 
 
 def test_there_are_notebooks_with_a_small_size() -> None:

@@ -20,14 +20,14 @@ from coevolve_lab.environments.base import Environment, ScriptedWorld
 from coevolve_lab.errors import ExplorerError
 from coevolve_lab.evolution.contexts import Evidence, Start, StartPool
 from coevolve_lab.evolution.explorer import Occasion, register_explorer
-from coevolve_lab.evolution.judge import judge_drafts
-from coevolve_lab.evolution.llm_abstraction import abstract
-from coevolve_lab.evolution.llm_exploration import explore
-from coevolve_lab.evolution.llm_reflection import reflect_on
-from coevolve_lab.evolution.prompting import Prompts
+from coevolve_lab.evolution.llm.abstraction import abstract
+from coevolve_lab.evolution.llm.exploration import explore
+from coevolve_lab.evolution.llm.judge import judge_drafts
+from coevolve_lab.evolution.llm.prompting import Prompts
+from coevolve_lab.evolution.llm.reflection import reflect_on
+from coevolve_lab.evolution.llm.transcripts import tool_names
+from coevolve_lab.evolution.llm.voice import Voice
 from coevolve_lab.evolution.start_states import offered_tools
-from coevolve_lab.evolution.transcripts import tool_names
-from coevolve_lab.evolution.voice import Voice
 from coevolve_lab.records import (
     ExplorationContext,
     Judgement,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from coevolve_lab.evolution.transcripts import (
+from coevolve_lab.evolution.llm.transcripts import (
     MAX_STEP_CHARS,
     as_data,
     context_text,

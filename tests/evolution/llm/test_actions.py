@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from coevolve_lab.evolution.actions import MAX_ACTION_CHARS, STOP, read_action
+from coevolve_lab.evolution.llm.actions import MAX_ACTION_CHARS, STOP, read_action
 
 CALL = "cd(folder='a b')"
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from coevolve_lab.evolution.queries import FAULTS, MAX_QUERY_CHARS, query_fault
+from coevolve_lab.evolution.llm.queries import FAULTS, MAX_QUERY_CHARS, query_fault
 
 TOOLS = ["sort", "close_ticket", "put"]
 

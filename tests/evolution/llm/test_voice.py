@@ -7,9 +7,9 @@ from typing import Any
 from coevolve_lab.config import EndpointConfig
 from coevolve_lab.endpoint import Cassette, Endpoint, Limits, run_async
 from coevolve_lab.evolution import Occasion
-from coevolve_lab.evolution.actions import STOP
-from coevolve_lab.evolution.prompting import Prompts
-from coevolve_lab.evolution.voice import HISTORY_PAIRS, MAX_REPLY_CHARS, Voice, opening, subject
+from coevolve_lab.evolution.llm.actions import STOP
+from coevolve_lab.evolution.llm.prompting import Prompts
+from coevolve_lab.evolution.llm.voice import HISTORY_PAIRS, MAX_REPLY_CHARS, Voice, opening, subject
 from tests.fake_endpoint import MODEL, Answer, FakeEndpoint, fails, says
 
 Answering = Callable[[dict[str, Any], int], Answer]

@@ -25,10 +25,10 @@ from coevolve_lab.evolution import (
     unguided_contexts,
     validate_drafts,
 )
-from coevolve_lab.evolution.llm_explorer import RECORDING
+from coevolve_lab.evolution.llm.explorer import RECORDING
 from coevolve_lab.records import ExplorationContext, Signal, Task, TaskDraft, Trajectory, Triplet, from_dict, to_dict
 from tests.evolution.conftest import START
-from tests.evolution.fake_llm import FakeLlm, as_text, context, proposal, user_of
+from tests.evolution.llm.fake_llm import FakeLlm, as_text, context, proposal, user_of
 from tests.evolution.toy_world import ToyWorld
 from tests.fake_endpoint import MODEL, NO_CHOICES, Answer, FakeEndpoint, fails, half_json, refuses, says, says_json
 

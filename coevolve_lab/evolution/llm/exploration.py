@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from coevolve_lab.config import EvolutionConfig
 from coevolve_lab.environments.base import Environment, Session
-from coevolve_lab.evolution.actions import STOP
 from coevolve_lab.evolution.explorer import Occasion
+from coevolve_lab.evolution.llm.actions import STOP
+from coevolve_lab.evolution.llm.transcripts import as_data, context_text, tool_listing
+from coevolve_lab.evolution.llm.voice import Voice, opening
 from coevolve_lab.evolution.start_states import open_start
-from coevolve_lab.evolution.transcripts import as_data, context_text, tool_listing
-from coevolve_lab.evolution.voice import Voice, opening
 from coevolve_lab.records import ExplorationContext, Triplet
 
 # Which guidance a context's kind gets; a signal that a user has registered gets "guidance_signal".

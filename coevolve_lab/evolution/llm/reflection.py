@@ -7,9 +7,9 @@ from typing import Any
 
 from coevolve_lab.endpoint import Reply
 from coevolve_lab.evolution.contexts import Evidence, Start
-from coevolve_lab.evolution.grounding import Grounding
-from coevolve_lab.evolution.transcripts import as_data, cut_middle, interaction, tool_listing
-from coevolve_lab.evolution.voice import Voice, opening
+from coevolve_lab.evolution.llm.grounding import Grounding
+from coevolve_lab.evolution.llm.transcripts import as_data, cut_middle, interaction, tool_listing
+from coevolve_lab.evolution.llm.voice import Voice, opening
 from coevolve_lab.records import ExplorationContext, Signal, Task, Trajectory
 
 MAX_ITEMS = 10  # of a list

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from coevolve_lab.evolution.grounding import Grounding
+from coevolve_lab.evolution.llm.grounding import Grounding
 
 EVIDENCE = [
     "user: Move 'final report.txt' to archive/2024, then post \"it's done\"",

@@ -11,10 +11,10 @@ from coevolve_lab.config import EvolutionConfig
 from coevolve_lab.environments.base import Environment
 from coevolve_lab.evolution.calls import solution_key
 from coevolve_lab.evolution.explorer import Occasion
-from coevolve_lab.evolution.queries import query_fault
+from coevolve_lab.evolution.llm.queries import query_fault
+from coevolve_lab.evolution.llm.transcripts import as_data, context_text, steps_text, tool_listing, tool_names
+from coevolve_lab.evolution.llm.voice import Voice, opening, subject
 from coevolve_lab.evolution.start_states import ORIGINS, offered_tools, replayed
-from coevolve_lab.evolution.transcripts import as_data, context_text, steps_text, tool_listing, tool_names
-from coevolve_lab.evolution.voice import Voice, opening, subject
 from coevolve_lab.records import ExplorationContext, TaskDraft, Triplet
 
 MAX_TASKS = 6  # of one context

@@ -10,7 +10,7 @@ import pytest
 from coevolve_lab.config import EvolutionConfig
 from coevolve_lab.evolution import DraftJudge, LlmExplorer, Occasion, ScriptedExplorer
 from coevolve_lab.records import Judgement, TaskDraft
-from tests.evolution.fake_llm import FakeLlm, user_of
+from tests.evolution.llm.fake_llm import FakeLlm, user_of
 from tests.evolution.toy_world import ToyWorld
 from tests.fake_endpoint import MODEL, Answer, FakeEndpoint, says
 

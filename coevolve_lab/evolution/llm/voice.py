@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coevolve_lab.endpoint import Endpoint, Reply
-from coevolve_lab.evolution.actions import read_action
 from coevolve_lab.evolution.explorer import Occasion
-from coevolve_lab.evolution.prompting import Prompts
-from coevolve_lab.evolution.transcripts import cut_middle
+from coevolve_lab.evolution.llm.actions import read_action
+from coevolve_lab.evolution.llm.prompting import Prompts
+from coevolve_lab.evolution.llm.transcripts import cut_middle
 from coevolve_lab.records import ModelCall
 
 ACTION_TRIES = 2  # replies in which an action is looked for before an episode ends

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from coevolve_lab.environments.base import Environment, Session
-from coevolve_lab.evolution.actions import STOP
 from coevolve_lab.evolution.explorer import Occasion
-from coevolve_lab.evolution.transcripts import as_data, steps_text, tool_listing
+from coevolve_lab.evolution.llm.actions import STOP
+from coevolve_lab.evolution.llm.transcripts import as_data, steps_text, tool_listing
+from coevolve_lab.evolution.llm.voice import Voice, opening, subject
 from coevolve_lab.evolution.validation import END_OF_TURN
-from coevolve_lab.evolution.voice import Voice, opening, subject
 from coevolve_lab.records import Judgement, Task, TaskDraft
 
 MAX_STEPS = 30  # table 9's limit for BFCL and AppWorld

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from coevolve_lab.errors import ConfigError
-from coevolve_lab.evolution.llm_exploration import GUIDANCE
-from coevolve_lab.evolution.prompting import Prompts, shipped
+from coevolve_lab.evolution.llm.exploration import GUIDANCE
+from coevolve_lab.evolution.llm.prompting import Prompts, shipped
 
 
 @pytest.fixture

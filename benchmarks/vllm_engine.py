@@ -1,0 +1,147 @@
+"""A vLLM server against sampling in this process, on the same work: tokens a second, swap time, log-probability gap.
+
+    python benchmarks/vllm_engine.py --python .venv-vllm/bin/python [--model FOLDER] [--whole]
+
+Starts a server of its own. Without --model: a random Qwen3 of 1.2 million parameters (heads of 32, the smallest that
+vLLM has on a CPU), float32. Both sides play the same episodes with an adapter of rank 8, or with --whole without one:
+prompts of fixed length, actions that never end by themselves, replies of fixed length. Wall clock, best of two.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+from statistics import fmean, median
+
+import torch
+from tokenizers import Tokenizer
+
+from coevolve_lab.background import VllmServer
+from coevolve_lab.config import EngineConfig, PolicyConfig, TinyModelConfig
+from coevolve_lab.policy.adapters import save_whole
+from coevolve_lab.policy.engine import Engine, Request
+from coevolve_lab.policy.policy import Policy, assemble, build_policy, trainable_weights
+from coevolve_lab.policy.tiny import TinyChat, build_model, train_tokenizer
+from coevolve_lab.policy.torch_engine import TorchEngine
+from coevolve_lab.policy.vllm_engine import VllmEngine
+
+TINY = TinyModelConfig(hidden=160, layers=3, heads=5, feed_forward=480, vocabulary=600)
+NEVER = 1  # an end token that has to be sampled by chance: none is forbidden, few are drawn
+
+
+def tiny_tokenizer() -> Tokenizer:
+    return train_tokenizer(["[mv(source='report.txt', destination='/tmp/2024')] done, moved it"] * 4, TINY.vocabulary)
+
+
+def tiny(folder: Path, adapter: bool) -> tuple[Policy, Path]:
+    """A random policy, and the folder that a server starts from."""
+    tokenizer = tiny_tokenizer()
+    policy = assemble(build_model(TINY, tokenizer.get_vocab_size(), seed=0), TinyChat(tokenizer))
+    saved = save_whole(policy.model, policy.chat, folder, 0)
+    if not adapter:
+        return policy, saved
+    from peft import LoraConfig, get_peft_model
+
+    lora = LoraConfig(task_type="CAUSAL_LM", r=8, lora_alpha=16, target_modules="all-linear")
+    return assemble(get_peft_model(policy.model, lora), policy.chat), saved
+
+
+def play(engine: Engine, prompts: list[list[int]], given: argparse.Namespace) -> tuple[float, int]:
+    """Seconds and sampled tokens of all episodes."""
+    talks, sampled, started = [list(p) for p in prompts], 0, time.perf_counter()
+    for turn in range(given.turns):
+        requests = [Request(str(i), talk, given.action) for i, talk in enumerate(talks)]
+        for talk, completion in zip(talks, engine.generate(requests, 0.9, turn), strict=True):
+            talk += [*completion.ids, *([7] * given.reply)]
+            sampled += len(completion.ids)
+    engine.release([str(i) for i in range(len(talks))])
+    return time.perf_counter() - started, sampled
+
+
+def gaps(engine: Engine, policy: Policy, prompts: list[list[int]], action: int) -> list[float]:
+    """|server's - trainer's log-probability| of each token that the server samples at temperature 0.9."""
+    found = []
+    requests = [Request(str(i), prompt, action) for i, prompt in enumerate(prompts[:16])]
+    policy.model.eval()
+    for request, completion in zip(requests, engine.generate(requests, 0.9, 0), strict=True):
+        ids = torch.tensor([[*request.ids, *completion.ids]], device=policy.model.device)
+        with torch.inference_mode():
+            logp = (policy.model(ids).logits[0].float() / 0.9).log_softmax(-1)
+        first = len(request.ids) - 1
+        found += [abs(logp[first + i, t].item() - completion.logprobs[i]) for i, t in enumerate(completion.ids)]
+    return found
+
+
+def swaps(policy: Policy, engine: VllmEngine, prompts: list[list[int]], count: int) -> list[tuple[float, float]]:
+    """(seconds until a new version was proven and switched to, of which export and proof here) of each of some."""
+    found = []
+    for _ in range(count):
+        with torch.no_grad():
+            for weight in trainable_weights(policy.model).values():
+                weight.add_(1e-3 * torch.randn_like(weight))
+        policy.advance()
+        started = time.perf_counter()
+        engine.generate([Request("0", prompts[0], 1)], 0.0, 0)
+        assert engine.last_swap is not None
+        found.append((time.perf_counter() - started, engine.last_swap.seconds))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python", help="interpreter that has vLLM; default: this one")
+    parser.add_argument("--model", help="a model folder instead of the random tiny one")
+    parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
+    parser.add_argument("--whole", action="store_true", help="full fine-tuning: no adapter")
+    parser.add_argument("--episodes", type=int, default=64)
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--prompt", type=int, default=120)
+    parser.add_argument("--action", type=int, default=24)
+    parser.add_argument("--reply", type=int, default=20)
+    parser.add_argument("--swaps", type=int, default=5)
+    parser.add_argument("--argument", action="append", default=[], help="of the server's command line; repeatable")
+    given = parser.parse_args()
+    config = EngineConfig(kind="vllm", python=given.python, max_model_len=2048, arguments=given.argument)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if given.model is None:
+            policy, model = tiny(folder, adapter=not given.whole)
+        else:
+            lora = None if given.whole else {"rank": 8, "alpha": 16}
+            model = Path(given.model)
+            policy = build_policy(
+                PolicyConfig.model_validate({"model": given.model, "dtype": given.dtype, "lora": lora})
+            )
+        server = VllmServer(folder / "server")
+        started = time.perf_counter()
+        server.start(model, config, lora_rank=None if given.whole else 8, dtype=given.dtype, served_name="base")
+        try:
+            engine = VllmEngine(server.wait_ready(config.ready_seconds), "base", [NEVER], config)
+            print(f"server ready after {time.perf_counter() - started:.0f} s")
+            policy.sample_by(engine, folder / "versions")
+            here = TorchEngine(policy.model, [NEVER], policy.chat.pad_id)
+            draw = torch.Generator().manual_seed(0)
+            prompts = torch.randint(5, 200, (given.episodes, given.prompt), generator=draw).tolist()
+            play(engine, prompts[:2], given)  # the server compiles what it needs on its first requests
+            rates: dict[str, float] = {}
+            for name_, one in (("vllm", engine), ("torch", here)) * 2:
+                seconds, tokens = play(one, prompts, given)
+                rates[name_] = max(rates.get(name_, 0.0), tokens / seconds)
+            for name_, rate in rates.items():
+                print(f"{name_:6} {rate:8.0f} sampled tokens/s, {given.episodes} episodes at once")
+            print(f"vllm / torch: {rates['vllm'] / rates['torch']:.2f}")
+            found = gaps(engine, policy, prompts, given.action)
+            print(f"log-probability gap at temperature 0.9: mean {fmean(found):.2g}, largest {max(found):.2g}")
+            times = swaps(policy, engine, prompts, given.swaps)
+            print(
+                f"a new version serves after {median(t for t, _ in times) * 1000:.0f} ms (median of {len(times)}: "
+                f"export, load, list, prove), {median(s for _, s in times) * 1000:.0f} ms of it at the server"
+            )
+        finally:
+            server.stop()
+
+
+if __name__ == "__main__":
+    main()
