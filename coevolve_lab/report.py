@@ -81,6 +81,10 @@ def run_figures(reader: RunReader, held_out: Sequence[Task] = (), dark: bool = F
     made = {
         "score_per_step": figures.score_per_step(evaluations, updates, split=split if has_split else None, dark=dark),
         "signals_per_round": figures.signals_per_round(reader.table("signals"), dark=dark),
+        "signal_shares": figures.signal_shares(reader.table("signals"), dark=dark),
+        "similarity_histogram": figures.similarity_histogram(
+            reader.sql("select similarity from verdicts where outcome = 'accepted'"), dark=dark
+        ),
         "pass_rate": figures.pass_rate(reader.table("verdicts"), dark=dark),
         "task_set_growth": figures.task_set_growth(tasks, dark=dark),
         "turn_histogram": figures.turn_histogram(tasks, dark=dark),

@@ -60,7 +60,9 @@ def reader(tmp_path: Path) -> RunReader:
         writer.append([update(1, 1, 0.25, 1, 1), update(2, 1, 0.75, 1, 0), task("b", 1)])
         writer.append([signal("rare", 1), signal("boundary", 1), signal("boundary", 2)])
         outcomes: list[rows.Outcome] = ["accepted", "discarded", "discarded"]
-        writer.append([rows.Verdict(f"v{i}", f"d{i}", what, "why", 1) for i, what in enumerate(outcomes)])
+        writer.append(
+            [rows.Verdict(f"v{i}", f"d{i}", what, "why", 1, similarity=i / 10) for i, what in enumerate(outcomes)]
+        )
         writer.append([rows.StageCost(1, "train", 3.0), rows.StageCost(1, "explore", 1.0)])
         writer.append([rows.StageCost(1, "evaluate", 96.0)])
         writer.append([evaluation(2, 1, dict.fromkeys(held_out, 0.5))])

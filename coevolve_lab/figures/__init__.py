@@ -13,9 +13,13 @@ if TYPE_CHECKING:
     from coevolve_lab.figures.comparison import cross_comparison
     from coevolve_lab.figures.costs import cost_share
     from coevolve_lab.figures.health import policy_health
+    from coevolve_lab.figures.maps import task_map
+    from coevolve_lab.figures.published import overlay_pass_rate, overlay_scores, overlay_signals
     from coevolve_lab.figures.saving import save, save_all
     from coevolve_lab.figures.scores import score_per_step
+    from coevolve_lab.figures.shares import signal_shares
     from coevolve_lab.figures.signal_counts import signals_per_round
+    from coevolve_lab.figures.similarity import similarity_histogram
     from coevolve_lab.figures.task_set import task_set_growth, turn_histogram
     from coevolve_lab.figures.tool_scores import solve_rates, tool_rates
     from coevolve_lab.figures.verdicts import pass_rate
@@ -23,13 +27,19 @@ if TYPE_CHECKING:
 _HOMES = {
     "cost_share": "costs",
     "cross_comparison": "comparison",
+    "overlay_pass_rate": "published",
+    "overlay_scores": "published",
+    "overlay_signals": "published",
     "pass_rate": "verdicts",
     "policy_health": "health",
     "save": "saving",
     "save_all": "saving",
     "score_per_step": "scores",
+    "signal_shares": "shares",
     "signals_per_round": "signal_counts",
+    "similarity_histogram": "similarity",
     "solve_rates": "tool_scores",
+    "task_map": "maps",
     "task_set_growth": "task_set",
     "tool_rates": "tool_scores",
     "turn_histogram": "task_set",
@@ -37,13 +47,19 @@ _HOMES = {
 __all__ = [
     "cost_share",
     "cross_comparison",
+    "overlay_pass_rate",
+    "overlay_scores",
+    "overlay_signals",
     "pass_rate",
     "policy_health",
     "save",
     "save_all",
     "score_per_step",
+    "signal_shares",
     "signals_per_round",
+    "similarity_histogram",
     "solve_rates",
+    "task_map",
     "task_set_growth",
     "tool_rates",
     "turn_histogram",
