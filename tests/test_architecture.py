@@ -20,7 +20,7 @@ FLOORS = [
     {"records", "config"},
     {"environments", "signals", "training", "store", "endpoint", "paper"},
     {"policy", "evolution", "figures", "background"},
-    {"evaluation", "assembly", "review"},
+    {"evaluation", "assembly", "review", "exchange"},
     {"run"},
     {"loop"},
     {"methods", "report"},

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from coevolve_lab.cli import parser
+from coevolve_lab.config import load_config
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -62,6 +64,12 @@ def test_the_method_example_changes_what_is_trained_on(outcome: dict[str, Any]) 
     assert short.height == run.config.rollout.tasks_per_step
     assert max(short["n_calls"].to_list()) <= min(others["n_calls"].to_list())
     assert set(seeds["n_calls"].to_list()) == {1, 2}
+
+
+@pytest.mark.parametrize("block", re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL))
+def test_the_settings_it_shows_are_settings(block: str) -> None:
+    settings = yaml.safe_load(block)
+    assert load_config(ROOT / "configs" / "bfcl-tiny.yaml", **settings).model_dump(include=set(settings))
 
 
 def test_the_folders_it_lists_exist() -> None:
