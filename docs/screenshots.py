@@ -65,7 +65,7 @@ def main() -> None:
             write_notebook(folder / f"{view}.ipynb", [first, VIEWS[view][0]])
         with browser_lab(folder) as lab:
             for view in given.only:
-                page = lab.open(f"{view}.ipynb", dark=given.dark)
+                page = lab.open(f"{view}.ipynb", height=2000, dark=given.dark)
                 run_all(page)
                 shown = page.locator(".jp-OutputArea-output .coevolve-view").first
                 page.locator(VIEWS[view][1]).first.wait_for(timeout=60_000)

@@ -33,7 +33,8 @@ STYLE = """<style>
 .coevolve-view .js-plotly-plot .modebar-btn:is(:hover, .active) path {fill-opacity: 1}
 .coevolve-html {line-height: 1.45}
 .coevolve-html table {border-collapse: collapse; width: 100%; margin: 4px 0 8px; font-size: 13px; table-layout: auto}
-.coevolve-html th {text-align: left; font-weight: 600; border-bottom: 2px solid var(--jp-border-color1, #bbb)}
+.coevolve-html th {text-align: left; font-weight: 600; border-bottom: 2px solid var(--jp-border-color1, #bbb);
+  white-space: nowrap}
 .coevolve-html th, .coevolve-html td {padding: 3px 10px 3px 4px; vertical-align: top; text-align: left;
   overflow-wrap: anywhere}
 .coevolve-html td {border-bottom: 1px solid var(--jp-border-color2, #ddd); background: transparent}

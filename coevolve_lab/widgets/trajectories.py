@@ -82,6 +82,7 @@ class TrajectoryBrowser(view.View):
         empty = style.figure("How the scores are spread", "score", "trajectories", height=250)
         empty.update_layout(margin={"t": 48, "b": 48}, width=WIDTH, dragmode=False, showlegend=False, bargap=0.12)
         empty.update_xaxes(type="category", categoryorder="array", categoryarray=list(BINS))
+        empty.update_yaxes(tickformat=",d", exponentformat="none")
         self.live = LiveFigure(empty)
         self.below = W.VBox()
         self.below.add_class("coevolve-detail")
