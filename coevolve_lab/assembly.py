@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,11 +12,14 @@ from typing import Any
 import torch
 
 from coevolve_lab import environments
+from coevolve_lab.background.vllm_build import find_vllm
+from coevolve_lab.background.vllm_server import VllmServer
 from coevolve_lab.config import Config
 from coevolve_lab.environments.base import Environment, ScriptedWorld
-from coevolve_lab.errors import ConfigError
+from coevolve_lab.errors import ConfigError, PolicyError, StoreError
 from coevolve_lab.evolution import Explorer, Guard, StartPool, TaskSet, make_explorer
-from coevolve_lab.policy.policy import Policy, build_policy
+from coevolve_lab.policy.policy import Policy, build_policy, served_model
+from coevolve_lab.policy.vllm_engine import VllmEngine
 from coevolve_lab.policy.warm_start import TOKENIZER, tiny_policy, warm_started
 from coevolve_lab.records import Task
 from coevolve_lab.signals import Detector, build_detectors
@@ -22,6 +27,10 @@ from coevolve_lab.store import RunReader
 from coevolve_lab.training.trainer import Trainer
 
 OPTIMIZER = "trainer.pt"
+EXPLORER = "explorer"  # folder in the run where its explorer keeps what it recorded
+SERVED_NAME = "policy-base"
+SERVER = "server"  # folder in the run of the vLLM server that samples for it
+_threads_of_run: list[int] = []  # torch's threads as the last run that was assembled in this process set them
 
 
 @dataclass
@@ -71,8 +80,9 @@ def assemble(
 
     The reference policy is the policy before any training: the first checkpoint's weights (equation 1).
     """
-    torch.set_num_threads(available_threads(config))
-    environment = environments.make(config.environment.name, **environment_options(config))
+    _threads_of_run[:] = [available_threads(config)]
+    torch.set_num_threads(_threads_of_run[0])
+    environment = environments.make(config.environment.name, **config.environment.arguments())
     first = None if reader is None or reader.committed_round is None else reader.checkpoint(min(reader.manifests()))
     policy, cached = _policy(config, environment, first, progress)
     trainer = Trainer(policy.model, config.training, config.rollout.temperature, config.rollout.group_size)
@@ -83,7 +93,12 @@ def assemble(
         policy=policy,
         trainer=trainer,
         detectors=detectors,
-        explorer=make_explorer(config.evolution.explorer, environment, config.evolution),
+        explorer=make_explorer(
+            config.evolution.explorer.kind,
+            environment,
+            config.evolution,
+            None if reader is None else reader.run_dir / EXPLORER,
+        ),
         starts=StartPool(environment),
         guard=Guard.from_config(config.evolution, evaluation),
         task_set=TaskSet(),
@@ -91,33 +106,110 @@ def assemble(
     )
     if first is not None and reader is not None:
         _restore(parts, reader)
+    if config.engine.kind == "vllm":
+        if reader is None:
+            raise ConfigError("engine.kind 'vllm' needs a run folder: the server is kept and finds its weights there")
+        _sample_by_server(config, policy, reader.run_dir / SERVER)
     return parts
 
 
-def environment_options(config: Config) -> dict[str, Any]:
-    return {"max_observation_chars": config.environment.max_observation_chars, **config.environment.options}
+def stored_versions(reader: RunReader) -> dict[int, int]:
+    """The policy versions that a run has stored, oldest first, and the round whose checkpoint holds each.
+
+    One version a committed round: those between two commits are gone. Raises PolicyError for a damaged checkpoint.
+    """
+    found: dict[int, int] = {}
+    for round, manifest in sorted(reader.manifests().items()):
+        if manifest.checkpoint is not None:
+            found.setdefault(_version_in(reader.checkpoint(round)), round)
+    return found
+
+
+def round_of_version(reader: RunReader, version: int) -> int:
+    """The round whose checkpoint holds a policy version. Raises StoreError naming those that are stored."""
+    found = stored_versions(reader)
+    if version not in found:
+        stored = ", ".join(f"{known} (round {round})" for known, round in found.items())
+        raise StoreError(
+            f"version {version} of the policy is not stored in {reader.run_dir}; "
+            + (f"stored versions: {stored}" if stored else "none is: a version is stored with each committed round")
+        )
+    return found[version]
+
+
+def stored_policy(config: Config, reader: RunReader, round: int) -> tuple[Environment, Policy]:
+    """The policy of a committed round and the environment that it acts in, without anything that trains or explores.
+
+    Only the checkpoint is read. Torch's threads are left as a run of this process set them; without one they are set as
+    the config says. Raises StoreError for a round without a checkpoint and PolicyError for one that cannot be used.
+    """
+    checkpoint = reader.checkpoint(round)
+    if not _threads_of_run:
+        torch.set_num_threads(available_threads(config))
+    environment = environments.make(config.environment.name, **config.environment.arguments())
+    policy, _ = _policy(config, environment, checkpoint, None)
+    return environment, policy
 
 
 def _policy(
     config: Config,
     environment: Environment,
-    first: Path | None,
+    checkpoint: Path | None,
     progress: Callable[[int, int, float], None] | None,
 ) -> tuple[Policy, bool | None]:
     if config.policy.model != "tiny":
         policy = build_policy(config.policy)
-        if first is not None:
-            policy.load(first)
+        if checkpoint is not None:
+            policy.load(checkpoint)
         return policy, None
-    if first is not None:
-        return tiny_policy(config.policy, first), None
+    if checkpoint is not None:
+        return tiny_policy(config.policy, checkpoint), None
     if not isinstance(environment, ScriptedWorld):
         raise ConfigError(
             f"policy.model 'tiny' needs demonstrations, and environment '{environment.name}' makes none; "
             "name a pretrained model"
         )
-    policy, _, cached = warm_started(config.policy, environment, environment_options(config), progress)  # type: ignore[arg-type]
+    policy, _, cached = warm_started(config.policy, environment, config.environment.arguments(), progress)  # type: ignore[arg-type]
     return policy, cached
+
+
+def _sample_by_server(config: Config, policy: Policy, folder: Path) -> None:
+    """Start the run's vLLM server, or join one, and hand it the policy. A server of ours ends with its engine."""
+    ends, versions = policy.chat.end_ids, folder / "versions"
+    if config.engine.url is not None:
+        policy.sample_by(VllmEngine(config.engine.url, None, ends, config.engine), versions)
+        return
+    adapter = config.policy.lora if hasattr(policy.model, "peft_config") else None
+    if adapter is None and find_vllm(config.engine.python).cpu:
+        raise ConfigError(
+            "engine.kind 'vllm' trains whole weights on a GPU only: vLLM's CPU build goes on with packed copies of "
+            "those that it started with. Set policy.lora (with a pretrained model), or engine.kind to 'torch'"
+        )
+    model = served_model(config.policy, policy, folder)
+    positions = getattr(policy.model.config, "max_position_embeddings", config.engine.max_model_len)
+    settings = config.engine.model_copy(update={"max_model_len": min(config.engine.max_model_len, positions)})
+    rank = None if adapter is None else adapter.rank
+    dtype = str(policy.model.dtype).removeprefix("torch.")
+    server = VllmServer(folder)
+
+    def begin() -> str:
+        server.start(model, settings, lora_rank=rank, dtype=dtype, served_name=SERVED_NAME)
+        return server.wait_ready(config.engine.ready_seconds)
+
+    def begin_again() -> str:
+        server.stop()  # it may be hung rather than dead
+        return begin()
+
+    engine = VllmEngine(begin(), SERVED_NAME, ends, config.engine, begin_again)
+    weakref.finalize(engine, server.stop)
+    policy.sample_by(engine, versions)
+
+
+def _version_in(checkpoint: Path) -> int:
+    try:
+        return int(json.loads((checkpoint / "policy.json").read_text())["version"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise PolicyError(f"no usable policy checkpoint in {checkpoint}: {error}") from error
 
 
 def _restore(parts: Parts, reader: RunReader) -> None:

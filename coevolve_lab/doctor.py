@@ -5,18 +5,28 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import socket
 import sys
+import urllib.request
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from urllib.parse import urlsplit
 
+from coevolve_lab.background.vllm_build import find_vllm, install_command
+from coevolve_lab.config import Config, EndpointConfig, EngineConfig, PolicyConfig
 from coevolve_lab.environments.bfcl import package
+from coevolve_lab.errors import PrerequisiteError
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
+GIB = 1 << 30
 
 
 @dataclass(frozen=True)
 class Finding:
-    """remedy: the command that mends it, "" when there is nothing to mend. needed: the default run fails without it."""
+    """remedy: the command that mends it, "" when there is nothing to mend. needed: the default run, or that of the
+    config in question, fails without it."""
 
     name: str
     found: str
@@ -24,9 +34,17 @@ class Finding:
     needed: bool = True
 
 
-def examine() -> list[Finding]:
-    """One finding per thing that runs depend on. Imports torch."""
-    return [_python(), _torch(), _threads(), *_packages(), _bfcl(), _chromium()]
+def examine(config: Config | None = None) -> list[Finding]:
+    """One finding per thing that runs depend on: any run, or one with this config. Imports torch.
+
+    Of keys it says whether they are set, never what they are.
+    """
+    engine = config.engine if config is not None else EngineConfig()
+    findings = [_python(), _torch(), _threads(), *_packages(), _bfcl(), _chromium(), _loopback()]
+    findings.append(_joined(engine.url) if engine.kind == "vllm" and engine.url else _vllm(engine))
+    if config is not None and config.policy.model != "tiny":
+        findings.append(_model(config.policy))
+    return [*findings, *_keys(config)]
 
 
 def _python() -> Finding:
@@ -39,8 +57,9 @@ def _torch() -> Finding:
         import torch
     except ImportError as error:
         return Finding("torch", f"cannot be imported ({error})", "pip install 'coevolve-lab[cpu]'")
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
-    return Finding("torch", f"{torch.__version__}, runs on {device}")
+    devices = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+    shown = ", ".join(f"{device.name} ({device.total_memory / GIB:.0f} GiB)" for device in devices)
+    return Finding("torch", f"{torch.__version__}, runs on {shown or 'the CPU: it finds no CUDA device'}")
 
 
 def _threads() -> Finding:
@@ -80,3 +99,82 @@ def _chromium() -> Finding:
     if found:
         return Finding("chromium", found, needed=False)
     return Finding("chromium", "missing: figures are written as HTML only", "apt-get install chromium", needed=False)
+
+
+def _loopback() -> Finding:
+    """Servers and kernels listen there."""
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            return Finding("loopback", f"127.0.0.1 has free ports, such as {server.getsockname()[1]}")
+    except OSError as error:
+        return Finding("loopback", f"nothing can listen on 127.0.0.1 ({error.strerror})", "ip link set lo up")
+
+
+def _vllm(engine: EngineConfig) -> Finding:
+    needed = engine.kind == "vllm"
+    try:
+        build = find_vllm(engine.python)
+    except PrerequisiteError as error:
+        found = str(error) if engine.python else f"not in {sys.executable}: rollouts run in this process"
+        return Finding("vllm", found, install_command(engine.python), needed)
+    return Finding("vllm", f"{build.version} in {build.python}" + ", for the CPU" * build.cpu, needed=needed)
+
+
+def _joined(url: str) -> Finding:
+    """The server that the config names."""
+    health = f"{url.rstrip('/')}/health"
+    try:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(health, timeout=5):
+            return Finding("vllm", f"a server answers at {url}")
+    except (OSError, ValueError) as error:
+        return Finding("vllm", f"no server answers at {url} ({error})", "start it, or set engine.url to null")
+
+
+def _model(policy: PolicyConfig) -> Finding:
+    """A folder, or what was downloaded before; a hub's model is downloaded when it is first used."""
+    if policy.model == "smollm2":
+        from coevolve_lab.policy.smollm2 import INSTALL_COMMAND, find_gguf
+
+        try:
+            return Finding("model", f"smollm2, from {find_gguf()}")
+        except PrerequisiteError as error:
+            return Finding("model", str(error), INSTALL_COMMAND)
+    if (folder := Path(policy.model).expanduser()).is_dir():
+        return Finding("model", f"folder {folder}")
+    from transformers.utils import cached_file
+
+    quiet = {"_raise_exceptions_for_missing_entries": False, "_raise_exceptions_for_connection_errors": False}
+    try:
+        known = cached_file(policy.model, "config.json", revision=policy.revision, local_files_only=True, **quiet)
+    except (OSError, ValueError) as error:  # not a name that a hub could have
+        return Finding("model", f"no folder and no hub name: {policy.model} ({error})", "set policy.model to another")
+    weights = (
+        [path for path in Path(known).parent.iterdir() if path.suffix in (".safetensors", ".gguf")] if known else []
+    )
+    if weights:
+        size = sum(path.stat().st_size for path in weights) / GIB
+        return Finding("model", f"{policy.model} in the cache ({size:.1f} GiB)")
+    revision = f" --revision {policy.revision}" if policy.revision else ""
+    found = f"{policy.model} is not in the cache: it is downloaded when a run first needs it"
+    return Finding("model", found, f"hf download {policy.model}{revision}", needed=False)
+
+
+def _keys(config: Config | None) -> list[Finding]:
+    """One finding per variable that an explorer's endpoints take their key from."""
+    explorer = config.evolution.explorer if config is not None else None
+    if explorer is None or explorer.kind != "llm":
+        endpoints = [EndpointConfig()] if config is None else []
+    elif explorer.cassette is not None:
+        endpoints = []
+    else:
+        endpoints = [explorer.endpoint(role) for role in ("reflect", "explore", "abstract", "judge")]
+    needed: dict[str, bool] = {}
+    for endpoint in endpoints:
+        away = endpoint.base_url is None or urlsplit(endpoint.base_url).hostname not in LOCAL_HOSTS
+        needed[endpoint.api_key_env] = needed.get(endpoint.api_key_env, False) or (away and config is not None)
+    findings = []
+    for name, must in needed.items():
+        isset = bool(os.environ.get(name))
+        found = f"{name} is set" if isset else f"{name} is not set: endpoints that ask for a key refuse"
+        findings.append(Finding("api key", found, "" if isset else f"export {name}=...", must))
+    return findings

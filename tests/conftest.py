@@ -8,9 +8,12 @@ import shutil
 import socket
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
 
 # Read when torch, numpy or polars are first imported, so set before any test module is. With more threads than free
 # cores torch is ten to twenty times slower, and sums come out in another order.
@@ -69,14 +72,25 @@ def _one_torch_thread() -> None:
         torch.set_num_threads(1)
 
 
+def vllm_python() -> Path:
+    """The interpreter that has vLLM: in an environment apart, because it needs other versions of what we need."""
+    return Path(os.environ.get("COEVOLVE_VLLM_PYTHON") or ROOT / ".venv-vllm" / "bin" / "python")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if shutil.which("chromium") or shutil.which("google-chrome") or os.environ.get("BROWSER_PATH"):
-        return
-    browser = [item for item in items if item.get_closest_marker("browser")]
-    if browser and os.environ.get("COEVOLVE_REQUIRE_BROWSER"):
-        raise pytest.UsageError(
-            "COEVOLVE_REQUIRE_BROWSER is set and there is no Chromium: apt-get install chromium, or name one in "
-            f"BROWSER_PATH; {len(browser)} tests would be skipped"
-        )
-    for item in browser:
-        item.add_marker(pytest.mark.skip(reason="no Chromium here (apt-get install chromium)"))
+    chromium = shutil.which("chromium") or shutil.which("google-chrome") or os.environ.get("BROWSER_PATH")
+    if not chromium:
+        remedy = "apt-get install chromium, or name one in BROWSER_PATH"
+        _leave_out(items, "browser", "no Chromium here", remedy, "COEVOLVE_REQUIRE_BROWSER")
+    if not vllm_python().exists():
+        remedy = "make test-vllm, or name an interpreter that has vLLM in COEVOLVE_VLLM_PYTHON"
+        _leave_out(items, "vllm", f"no {vllm_python()}", remedy, "COEVOLVE_REQUIRE_VLLM")
+
+
+def _leave_out(items: list[pytest.Item], marker: str, lack: str, remedy: str, required: str) -> None:
+    """Skip the tests with a marker, or refuse to where the variable ``required`` is set."""
+    marked = [item for item in items if item.get_closest_marker(marker)]
+    if marked and os.environ.get(required):
+        raise pytest.UsageError(f"{required} is set and {lack}: {remedy}; {len(marked)} tests would be skipped")
+    for item in marked:
+        item.add_marker(pytest.mark.skip(reason=f"{lack} ({remedy})"))

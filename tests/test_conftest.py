@@ -25,17 +25,20 @@ def test_torch_runs_on_one_thread() -> None:
     assert torch.get_num_threads() == 1
 
 
-def test_a_missing_browser_is_an_error_where_it_is_required(pytester: pytest.Pytester) -> None:
+@pytest.mark.parametrize(("marker", "remedy"), [("browser", "apt-get install chromium"), ("vllm", "make test-vllm")])
+def test_what_is_missing_is_an_error_where_it_is_required(marker: str, remedy: str, pytester: pytest.Pytester) -> None:
     pytester.makeconftest((Path(__file__).parent / "conftest.py").read_text())
-    pytester.makepyfile("import pytest\n\n\n@pytest.mark.browser\ndef test_clicks(): ...\n")
-    pytester.makeini("[pytest]\nmarkers = browser: x\n")
+    pytester.makepyfile(f"import pytest\n\n\n@pytest.mark.{marker}\ndef test_it(): ...\n")
+    pytester.makeini(f"[pytest]\nmarkers = {marker}: x\n")
+    required = f"COEVOLVE_REQUIRE_{marker.upper()}"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", "")
-        patch.delenv("BROWSER_PATH", raising=False)
-        patch.delenv("COEVOLVE_REQUIRE_BROWSER", raising=False)
+        patch.setenv("COEVOLVE_VLLM_PYTHON", "/no-such-python")
+        for name in ("BROWSER_PATH", required):
+            patch.delenv(name, raising=False)
         skipped = pytester.runpytest_inprocess("-p", "no:xdist", "-p", "no:timeout")
-        patch.setenv("COEVOLVE_REQUIRE_BROWSER", "1")
-        required = pytester.runpytest_inprocess("-p", "no:xdist", "-p", "no:timeout")
+        patch.setenv(required, "1")
+        refused = pytester.runpytest_inprocess("-p", "no:xdist", "-p", "no:timeout")
     skipped.assert_outcomes(skipped=1)
-    assert required.ret == pytest.ExitCode.USAGE_ERROR
-    assert "apt-get install chromium" in required.stderr.str()
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    assert remedy in refused.stderr.str()

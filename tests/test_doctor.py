@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from coevolve_lab.cli import main
-from coevolve_lab.doctor import examine
+from coevolve_lab.config import Config, load_config
+from coevolve_lab.doctor import Finding, examine
+from tests.background import fake_vllm
+
+
+def findings(name: str, config: Config | None = None) -> list[Finding]:
+    return [finding for finding in examine(config) if finding.name == name]
 
 
 def test_a_machine_that_runs_these_tests_lacks_nothing_that_runs_need(capsys: pytest.CaptureFixture[str]) -> None:
@@ -35,3 +41,41 @@ def test_more_threads_than_cores_are_noticed(monkeypatch: pytest.MonkeyPatch) ->
     threads = next(finding for finding in examine() if finding.name == "threads")
     assert threads.remedy.startswith("export OMP_NUM_THREADS=")
     assert not threads.needed
+
+
+@pytest.mark.parametrize("key", ["", "sk-secret"])
+def test_keys_are_looked_for_and_never_shown(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", key)
+    monkeypatch.delenv("OTHER_KEY", raising=False)
+    explorer = {"kind": "llm", "model": "m", "api_key_env": "MY_KEY", "base_url": "https://api.example.invalid/v1"}
+    local = {"api_key_env": "OTHER_KEY", "base_url": "http://127.0.0.1:8000/v1"}
+    config = load_config({}, evolution={"explorer": {**explorer, "roles": {"judge": local}}})
+    mine, other = findings("api key", config)
+    assert (mine.remedy, mine.needed) == ("" if key else "export MY_KEY=...", True)
+    assert (other.remedy, other.needed) == ("export OTHER_KEY=...", False)
+    assert "sk-secret" not in str(examine(config))
+    assert findings("api key", load_config({})) == []
+
+
+def test_a_server_engine_needs_vllm(tmp_path: Path) -> None:
+    (missing,) = findings("vllm", load_config({}, engine={"kind": "vllm", "python": "/no-such-python"}))
+    assert missing.needed
+    assert missing.remedy.startswith("/no-such-python -m pip install")
+    python = str(fake_vllm.install(tmp_path))
+    (found,) = findings("vllm", load_config({}, engine={"kind": "vllm", "python": python}))
+    assert (found.remedy, found.found) == ("", f"0.0 in {python}, for the CPU")
+    (nobody,) = findings("vllm", load_config({}, engine={"kind": "vllm", "url": "http://127.0.0.1:9"}))
+    assert "no server answers at http://127.0.0.1:9" in nobody.found
+    assert nobody.remedy
+    assert not any(finding.needed for finding in findings("vllm"))
+
+
+def test_the_model_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def model(name: str) -> Finding:
+        (finding,) = findings("model", load_config({}, policy={"model": name, "revision": "abc"}))
+        return finding
+
+    assert model(str(tmp_path)).remedy == ""
+    assert model("nobody/no-such-model").remedy == "hf download nobody/no-such-model --revision abc"
+    assert model("no such: name").remedy == "set policy.model to another"
+    assert findings("model", load_config({}, policy={"model": "tiny"})) == []

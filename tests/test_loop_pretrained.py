@@ -94,6 +94,7 @@ def test_text_that_means_harm_goes_round_as_data(tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     tree = {**CONFIG, "environment": {"name": "hostile-toy", "max_steps": 2}}
     tree["policy"] = {"model": str(save_model("qwen3", tmp_path / "model")), "dtype": "float32", "device": "cpu"}
+    monkeypatch.setattr("coevolve_lab.evolution.guard.injection", lambda draft: "")  # else such tasks are refused
     run = CoEvolve(load_config(tree, **SMALL), tmp_path / "run", progress=False)
     run.seed_tasks()
     policy = run._ready().policy

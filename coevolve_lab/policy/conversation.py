@@ -109,7 +109,7 @@ class Conversation:
         episode.seconds = time.monotonic() - episode.started
         if self.done:
             self._settle()
-        return episode.steps[-1]
+        return None if completion.failure else episode.steps[-1]
 
     def say(self, text: str) -> None:
         """Go on with a further message of the user, once the agent has answered all earlier ones.

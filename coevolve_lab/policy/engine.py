@@ -27,6 +27,7 @@ class Completion:
     ids: tuple[int, ...]
     logprobs: tuple[float, ...]
     finished: bool  # False: cut at max_tokens
+    failure: str = ""  # why there is no action: the engine gave the request up
 
 
 class Engine(Protocol):

@@ -2,12 +2,15 @@
 
 Three kinds of model, one code path after construction: the tiny one made here, a folder or hub name of any causal LM
 (full fine-tuning), and the same with LoRA adapters. Versions only count up; each one is saved whole with its round.
+What samples is this process, or a server that is handed each version (``sample_by``).
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +19,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from coevolve_lab.config import PolicyConfig
-from coevolve_lab.errors import PolicyError
+from coevolve_lab.errors import ConfigError, PolicyError
+from coevolve_lab.policy.adapters import keep_only, save_weights, save_whole
 from coevolve_lab.policy.chat import ChatFormat, TemplateChat
+from coevolve_lab.policy.engine import Engine
+from coevolve_lab.policy.proof import Proof, proof_ids, prove
 from coevolve_lab.policy.torch_engine import TorchEngine
+from coevolve_lab.policy.vllm_engine import VllmEngine
 
 
 @dataclass
@@ -27,14 +34,20 @@ class Policy:
 
     model: Any
     chat: ChatFormat
-    engine: TorchEngine
+    engine: Engine
     version: int = 0
+    exports: Path | None = None  # where a server engine finds each version's weights
 
     def advance(self) -> int:
         """The model was updated: the next version begins."""
         self.version += 1
-        self.engine.policy_version = self.version
+        self._tell_engine()
         return self.version
+
+    def sample_by(self, engine: VllmEngine, exports: Path) -> None:
+        """From now on a server samples. Each version is written to a folder in ``exports`` and announced to it."""
+        self.engine, self.exports = engine, exports
+        self._tell_engine()
 
     def save(self, folder: Path) -> None:
         """Trainable weights (all of them for full fine-tuning, the adapter for LoRA), bit for bit, and the version."""
@@ -55,12 +68,52 @@ class Policy:
         with torch.no_grad():
             for name, value in own.items():
                 value.copy_(weights[name])
-        self.version = self.engine.policy_version = version
+        self.version = version
+        self._tell_engine()
+
+    def _tell_engine(self) -> None:
+        if isinstance(self.engine, VllmEngine):
+            assert self.exports is not None
+            # Without this object, which holds the engine: a run that is closed lets go of its server at once.
+            export = partial(_export, self.model, self.chat, self.exports, self.version)
+            self.engine.announce_on_demand(self.version, export)
+        else:
+            self.engine.policy_version = self.version
+
+
+def _export(
+    model: Any, chat: ChatFormat, parent: Path, version: int, still_needed: Sequence[Path]
+) -> tuple[Path, Proof]:
+    """The model's weights in a folder of ``parent``, where else only what is still needed stays, and their proof."""
+    saved = save_weights(model, chat, parent, version)
+    keep_only(parent, [saved, *still_needed])
+    return saved, prove(model, *proof_ids(chat))
 
 
 def trainable_weights(model: Any) -> dict[str, torch.Tensor]:
     """Parameters that training changes, by name; tied ones once."""
     return {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
+
+
+def served_model(config: PolicyConfig, policy: Policy, parent: Path) -> Path:
+    """The model folder that a server starts from: the one that the trainer's weights came from, or for the tiny policy
+    one made in ``parent``. Raises ConfigError for a GGUF file, which a server would read as other weights."""
+    if config.gguf_file is not None:
+        raise ConfigError("engine.kind 'vllm' needs policy.model as a folder or hub name, not policy.gguf_file")
+    if config.model == "smollm2":
+        from coevolve_lab.policy.smollm2 import prepare_smollm2
+
+        return prepare_smollm2()
+    if config.model == "tiny":
+        folder = parent / "base"
+        if not folder.is_dir():
+            save_whole(policy.model, policy.chat, parent, policy.version).rename(folder)
+        return folder
+    if Path(config.model).is_dir():
+        return Path(config.model).resolve()
+    from transformers.utils import cached_file
+
+    return Path(str(cached_file(config.model, "config.json", revision=config.revision))).parent
 
 
 def build_policy(config: PolicyConfig) -> Policy:

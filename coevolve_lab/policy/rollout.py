@@ -150,6 +150,9 @@ def advance(episode: Episode, completion: Completion, chat: ChatFormat, config: 
     """Take one sampled action to the environment; append what came back."""
     session = episode.session
     assert session is not None
+    if completion.failure:
+        episode.end("engine_error", completion.failure)
+        return
     action, turn = chat.text(completion.ids), session.turn
     episode.response_tokens += len(completion.ids)
     episode.ids += completion.ids

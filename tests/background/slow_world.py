@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from coevolve_lab import loop
+from coevolve_lab import stages
 from tests import loop_world  # noqa: F401  (registers the environment)
 
-_find_signals = loop.find_signals
+_find_signals = stages.find_signals
 
 
 def find_signals(*given: Any) -> Any:
@@ -16,4 +16,4 @@ def find_signals(*given: Any) -> Any:
     return _find_signals(*given)
 
 
-loop.find_signals = find_signals
+stages.find_signals = find_signals

@@ -216,7 +216,9 @@ def test_other_processes_see_and_control_it(run: CoEvolve) -> None:
     paused = run.background.wait("paused")
     said(command("stop", folder))  # it still finishes the round that it was in
     stopped = run.background.wait("idle")
-    assert stopped.committed == run.reader.committed_round == paused.round
+    assert stopped.committed == run.reader.committed_round
+    # paused between two rounds, it may not have begun the one that it names
+    assert stopped.committed in ({paused.round} if paused.step else {paused.round - 1, paused.round})
     run.round()
 
 

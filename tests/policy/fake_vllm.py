@@ -93,7 +93,7 @@ class FakeVllm:
         if "prompt_logprobs" in body:
             rows = [{str(token): {"logprob": logprob(weights, token)}} for token in body["prompt"]]
             return _json({"choices": [{"prompt_logprobs": [None, *rows[1:]]}]})
-        ids = [5, 6, body["stop_token_ids"][0]][: body["max_tokens"]]
+        ids = [5, 6, *body["stop_token_ids"][:1]][: body["max_tokens"]]
         choice = {
             "token_ids": ids,
             "prompt_token_ids": body["prompt"],

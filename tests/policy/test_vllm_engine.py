@@ -12,10 +12,11 @@ import pytest
 
 from coevolve_lab.config import EngineConfig
 from coevolve_lab.errors import BackgroundError, PolicyError
-from coevolve_lab.policy.adapters import Proof
 from coevolve_lab.policy.engine import Completion, Request
+from coevolve_lab.policy.proof import Proof, check_proof
 from coevolve_lab.policy.vllm_client import ServerBrokeError, read_completion, read_prompt_logprobs
-from coevolve_lab.policy.vllm_engine import VllmEngine, check_proof, fresh_name, request_seed
+from coevolve_lab.policy.vllm_engine import VllmEngine, request_seed
+from coevolve_lab.policy.vllm_versions import fresh_name
 from tests.policy.fake_vllm import Body, FakeVllm, logprob
 
 IDS = (7, 8, 9, 10)
@@ -38,7 +39,8 @@ def _adapter(parent: Path, name: str) -> tuple[Path, Proof]:
     folder = parent / name
     folder.mkdir(exist_ok=True)
     (folder / "adapter_config.json").write_text("{}")
-    return folder, Proof(IDS, 1, tuple(logprob(name, token) for token in IDS[1:]))
+    said = [logprob(name, token) for token in range(20)]
+    return folder, Proof(IDS, 1, tuple(said[token] for token in IDS[1:]), tuple(said))
 
 
 # ---- replies
@@ -102,8 +104,12 @@ def test_the_prompts_logprobs_are_those_of_its_own_tokens() -> None:
 # ---- proofs and names
 
 
+def _proof(*logprobs: float) -> Proof:
+    return Proof(IDS, 1, logprobs, ())
+
+
 def test_a_proof_tells_the_new_weights_from_others_and_from_the_old() -> None:
-    old, new = Proof(IDS, 1, (-1.0, -1.0, -1.0)), Proof(IDS, 1, (-1.2, -1.0, -0.9))
+    old, new = _proof(-1.0, -1.0, -1.0), _proof(-1.2, -1.0, -0.9)
     check_proof(1, new, [-1.2, -1.0001, -0.9], 0.05, old, 1e-4)
     with pytest.raises(BackgroundError, match="did not arrive"):
         check_proof(1, new, [-1.2, -1.1, -0.9], 0.05, old, 1e-4)
@@ -113,8 +119,18 @@ def test_a_proof_tells_the_new_weights_from_others_and_from_the_old() -> None:
 
 
 def test_a_change_below_the_servers_rounding_is_not_asked_for() -> None:
-    old, new = Proof(IDS, 1, (-1.0, -1.0, -1.0)), Proof(IDS, 1, (-1.001, -1.0, -1.0))
+    old, new = _proof(-1.0, -1.0, -1.0), _proof(-1.001, -1.0, -1.0)
     check_proof(1, new, [-1.0, -1.0, -1.0], 0.05, old, noise=0.004)
+
+
+def test_log_probabilities_before_temperature_are_refused(fake: FakeVllm, tmp_path: Path) -> None:
+    engine, (folder, proof) = _engine(fake), _adapter(tmp_path, "v0001-aaaaaaaa")
+    sharper = tuple(value - 0.2 for value in proof.following)
+    with pytest.raises(BackgroundError, match="--logprobs-mode processed_logprobs"):
+        engine.announce(1, folder, Proof(proof.ids, proof.start, proof.logprobs, sharper))
+    with pytest.raises(BackgroundError, match="inf"):  # a token that the trainer's vocabulary lacks
+        engine.announce(1, folder, Proof(proof.ids, proof.start, proof.logprobs, proof.following[:5]))
+    assert fake.adapters == {}
 
 
 def test_no_name_is_used_twice() -> None:
@@ -140,7 +156,7 @@ def test_a_version_is_loaded_proven_and_then_sampled_from(fake: FakeVllm, tmp_pa
     a, b = engine.generate(asked, 0.9, 11)
     assert (a.ids, a.finished, b.ids, b.finished) == ((5, 6, 3), True, (5, 6), False)
     assert a.logprobs[0] == pytest.approx(logprob("v0003-aaaaaaaa", 5))
-    sent = {tuple(body["prompt"]): body for body in fake.requests[1:]}
+    sent = {tuple(body["prompt"]): body for body in fake.requests}
     (name,) = fake.adapters
     for request in asked:
         body = sent[tuple(request.ids)]
@@ -177,7 +193,7 @@ def test_the_version_before_goes_once_no_request_names_it(fake: FakeVllm, tmp_pa
 def test_only_the_last_of_several_versions_arrives_when_it_is_needed(fake: FakeVllm, tmp_path: Path) -> None:
     engine = _engine(fake)
     for version in (1, 2, 3):
-        engine.announce_on_demand(version, lambda v=version: _adapter(tmp_path, f"v000{v}-aaaaaaa{v}"))  # type: ignore[misc]
+        engine.announce_on_demand(version, lambda _, v=version: _adapter(tmp_path, f"v000{v}-aaaaaaa{v}"))  # type: ignore[misc]
         assert engine.policy_version == version
     assert fake.used == []
     engine.generate([ASKED], 0.9, 0)
@@ -190,12 +206,12 @@ def test_a_version_that_does_not_arrive_stops_and_may_be_tried_again(fake: FakeV
     engine.announce(1, *_adapter(tmp_path, "v0001-aaaaaaaa"))
     folder, _ = _adapter(tmp_path, "v0002-bbbbbbbb")
     _, other = _adapter(tmp_path, "v0002-cccccccc")
-    engine.announce_on_demand(2, lambda: (folder, other))
+    engine.announce_on_demand(2, lambda _: (folder, other))
     for _ in range(2):
         with pytest.raises(BackgroundError, match="did not arrive"):
             engine.generate([ASKED], 0.9, 0)
         assert list(fake.adapters.values()) == ["v0001-aaaaaaaa"]
-    engine.announce_on_demand(2, lambda: _adapter(tmp_path, "v0002-bbbbbbbb"))
+    engine.announce_on_demand(2, lambda _: _adapter(tmp_path, "v0002-bbbbbbbb"))
     assert engine.generate([ASKED], 0.9, 0)[0].finished
 
 
@@ -208,7 +224,7 @@ def test_whole_weights_replace_the_base_models(fake: FakeVllm, tmp_path: Path) -
         engine.announce(version, folder, proof)
         said = engine.generate([ASKED], 0.9, 0)[0]
         assert said.logprobs[0] == pytest.approx(logprob(name, 5))
-    sampled = [body for body in fake.requests if "stop_token_ids" in body]
+    sampled = [body for body in fake.requests if body.get("stop_token_ids")]
     assert [body["model"] for body in sampled] == ["base", "base"]
     assert len({body["cache_salt"] for body in sampled}) == 2  # the prefix cache goes by version
     empty = tmp_path / "v0003-cccccccc"
@@ -238,7 +254,14 @@ def test_a_joined_servers_base_model_is_found(fake: FakeVllm, tmp_path: Path) ->
 
 def test_a_call_is_made_again_after_one_restart_and_counted(fake: FakeVllm, tmp_path: Path) -> None:
     fresh = FakeVllm()
-    engine = _engine(fake, restart=lambda: fresh.url)
+    urls = iter([fresh.url])
+
+    def restart() -> str:
+        for url in urls:
+            return url
+        raise BackgroundError("no memory")
+
+    engine = _engine(fake, restart)
     engine.announce(1, *_adapter(tmp_path, "v0001-aaaaaaaa"))
     fake.reply = lambda body: (500, b"EngineCore encountered an issue")
     assert engine.generate([ASKED], 0.9, 0)[0].finished
@@ -246,26 +269,38 @@ def test_a_call_is_made_again_after_one_restart_and_counted(fake: FakeVllm, tmp_
     assert list(fresh.adapters.values()) == ["v0001-aaaaaaaa"]
     fresh.reply = lambda body: (500, b"again")
     with pytest.raises(BackgroundError, match="could not be started again: no memory"):
-        engine._restart = _no_memory
         engine.generate([ASKED], 0.9, 0)
     fresh.close()
-
-
-def _no_memory() -> str:
-    raise BackgroundError("no memory")
 
 
 def test_a_server_that_stays_broken_is_a_policy_error(fake: FakeVllm, tmp_path: Path) -> None:
     engine = _engine(fake, restart=lambda: fake.url)
     engine.announce(1, *_adapter(tmp_path, "v0001-aaaaaaaa"))
-    fake.reply = lambda body: (500, b"no") if "stop_token_ids" in body else fake.honest(body)
+    fake.reply = lambda body: (500, b"no") if body.get("stop_token_ids") else fake.honest(body)
     with pytest.raises(PolicyError, match="failed"):
         engine.generate([ASKED], 0.9, 0)
     assert engine.restarts == 1
-    alone = _engine(fake)
+
+
+def test_a_joined_server_that_is_gone_stops_the_run(tmp_path: Path) -> None:
+    """Nobody here can start it again, and going on would roll out nothing and train on it."""
+    fake = FakeVllm()
+    engine = _engine(fake)
+    engine.announce(1, *_adapter(tmp_path, "v0001-aaaaaaaa"))
     fake.close()
-    with pytest.raises(PolicyError, match="does not answer"):
-        alone.announce(1, *_adapter(tmp_path, "v0001-aaaaaaaa"))
+    with pytest.raises(BackgroundError, match="start it again"):
+        engine.generate([ASKED], 0.9, 0)
+
+
+def test_a_server_that_never_takes_a_version_stops_the_run(fake: FakeVllm, tmp_path: Path) -> None:
+    engine = _engine(fake, restart=lambda: fake.url)
+    fake.reply = lambda body: (500, b"no") if "prompt_logprobs" in body else fake.honest(body)
+    engine.announce_on_demand(1, lambda _: _adapter(tmp_path, "v0001-aaaaaaaa"))
+    for restarts in (1, 2):
+        with pytest.raises(BackgroundError, match="once started again"):
+            engine.generate([ASKED], 0.9, 0)
+        assert engine.restarts == restarts
+    assert fake.adapters == {}
 
 
 def test_an_adapter_that_somebody_unloaded_is_loaded_again(fake: FakeVllm, tmp_path: Path) -> None:
@@ -277,7 +312,7 @@ def test_an_adapter_that_somebody_unloaded_is_loaded_again(fake: FakeVllm, tmp_p
     assert engine.restarts == 1
 
 
-def test_a_straggler_is_cut_and_counted_and_the_others_stand(fake: FakeVllm, tmp_path: Path) -> None:
+def test_a_straggler_is_given_up_and_counted_and_the_others_stand(fake: FakeVllm, tmp_path: Path) -> None:
     engine, never = _engine(fake, request_seconds=1.0), threading.Event()
     engine.announce(1, *_adapter(tmp_path, "v0001-aaaaaaaa"))
 
@@ -290,7 +325,7 @@ def test_a_straggler_is_cut_and_counted_and_the_others_stand(fake: FakeVllm, tmp
     with pytest.warns(UserWarning, match=r"engine\.request_seconds"):
         late, fine = engine.generate([Request("late", [9], 4), ASKED], 0.9, 0)
     never.set()
-    assert late == Completion((), (), False)
+    assert late == Completion((), (), False, "not answered in 1.0 s")
     assert fine.finished
     assert engine.missed == 1
 
@@ -327,7 +362,7 @@ def test_a_conversation_without_room_is_cut_and_asked_of_nobody(fake: FakeVllm, 
 def test_a_reply_without_an_end_is_not_read_to_the_end(fake: FakeVllm, tmp_path: Path) -> None:
     engine = _engine(fake, restart=lambda: fake.url)
     engine.announce(1, *_adapter(tmp_path, "v0001-aaaaaaaa"))
-    fake.reply = lambda body: (200, b" " * (3 << 20)) if "stop_token_ids" in body else fake.honest(body)
+    fake.reply = lambda body: (200, b" " * (3 << 20)) if body.get("stop_token_ids") else fake.honest(body)
     with pytest.raises(PolicyError, match="longer than"):
         engine.generate([ASKED], 0.9, 0)
 
