@@ -82,6 +82,8 @@ class PolicyConfig(Section):
 
 
 class RolloutConfig(Section):
+    # No top_p and no top_k: they would sample from another distribution than the one that the trainer scores, so that
+    # every ratio would be wrong; as unknown keys they are refused.
     temperature: float = Field(0.9, gt=0)  # table 9
     group_size: int = Field(8, ge=2)  # K, table 9
     tasks_per_step: int = Field(32, ge=1)  # train batch size, table 9
@@ -124,6 +126,13 @@ class TrainingConfig(Section):
     normalize: Literal["group", "batch"] = "group"
     tokens_per_microbatch: int = Field(16384, ge=1)
     on_partial_group: Literal["drop", "fail"] = "drop"
+    # weigh tokens by trainer's / sampler's probability, of the token or of the whole trajectory; off: the paper
+    importance: Literal["off", "token", "sequence"] = "off"
+    importance_cap: float = Field(2.0, ge=1)  # weights are cut there (ms-swift's default is 2, TRL's 3)
+    # mean |log-probability gap| between sampler and trainer, in nats a token, above which a step raises the alarm: of
+    # matched bfloat16 engines 0.01 to 0.03 are reported (vllm-project/vime#64, ServiceNow/Fast-LLM#525), and float32
+    # ones here differ by less than 0.0001
+    gap_alarm: float = Field(0.05, gt=0)
 
 
 class ForgettingConfig(Section):

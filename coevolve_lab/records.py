@@ -255,7 +255,11 @@ class ModelCall:
 
 @dataclass(frozen=True)
 class Update:
-    """One GRPO step (section 3.1, equation 1): what went in, what it did, what it cost. Shares are in [0, 1]."""
+    """One GRPO step (section 3.1, equation 1): what went in, what it did, what it cost. Shares are in [0, 1].
+
+    logprob_gap, gap_largest: mean and largest |trainer's - sampler's log-probability| of a trained token, in nats;
+    capped_fraction: of the trained tokens, those whose importance weight was cut (``training.importance``).
+    """
 
     step: int
     round: int
@@ -276,6 +280,8 @@ class Update:
     action_tokens: int
     trained_tokens: int
     seconds: float
+    gap_largest: float = 0.0
+    capped_fraction: float = 0.0
 
 
 @dataclass(frozen=True)

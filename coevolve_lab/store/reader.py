@@ -206,12 +206,24 @@ def _guarded_connection(readable: Path) -> duckdb.DuckDBPyConnection:
 
 
 def source_sql(files: list[str], columns: Mapping[str, Any]) -> str:
-    """The SELECT behind a table: its Parquet files, or typed columns without rows."""
-    if files:
-        listed = ", ".join(f"'{_quoted(file)}'" for file in files)
+    """The SELECT behind a table: its Parquet files, oldest first, or typed columns without rows.
+
+    Columns that came after the oldest part was written are null in the parts that lack them.
+    """
+    listed = ", ".join(f"'{_quoted(file)}'" for file in files)
+    # By name costs twice as much, so only where it is needed; a run is never continued by an older version.
+    if files and not _lacks(files[0], columns):
         return f"select * from read_parquet([{listed}])"
     empty = ", ".join(f'null::{_sql_type(dtype)} as "{name}"' for name, dtype in columns.items())
-    return f"select {empty} where false"
+    typed = f"select {empty} where false"
+    return f"{typed} union all by name select * from read_parquet([{listed}], union_by_name = true)" if files else typed
+
+
+def _lacks(file: str, columns: Mapping[str, Any]) -> bool:
+    try:
+        return not columns.keys() <= pl.read_parquet_schema(file).keys()
+    except (OSError, pl.exceptions.PolarsError):
+        return False  # gone or damaged: DuckDB says so when it reads it
 
 
 def _sql_type(dtype: Any) -> str:

@@ -13,7 +13,7 @@ import operator
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from typing import Any, TypeVar
 
@@ -96,13 +96,18 @@ def to_frames(records: Iterable[Any]) -> dict[str, pl.DataFrame]:
 def from_frame(kind: type[R], frame: pl.DataFrame, steps: pl.DataFrame | None = None) -> list[R]:
     """Records of ``kind`` from rows of its table; trajectories also need the rows of ``steps`` that belong to them.
 
-    Raises StoreError when a trajectory does not have all of its steps.
+    A field that is null because its row is older than the field has its default. Raises StoreError when a trajectory
+    does not have all of its steps.
     """
     columns = {name: column.decode for name, column in _columns(typing.cast(type, kind)).items() if not column.derived}
+    defaults = {f.name: f.default for f in fields(typing.cast(type, kind)) if f.default is not MISSING}
     taken = _steps_by_trajectory(steps) if kind is rows.Trajectory else {}
     out = []
     for row in frame.iter_rows(named=True):
-        values = {name: decode(row[name]) for name, decode in columns.items()}
+        values = {
+            name: defaults[name] if row[name] is None and name in defaults else decode(row[name])
+            for name, decode in columns.items()
+        }
         if kind is rows.Trajectory:
             values["steps"] = tuple(taken.get(row["id"], ()))
             if len(values["steps"]) != row["n_steps"]:

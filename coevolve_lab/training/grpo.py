@@ -4,6 +4,10 @@ Differs from the paper, where equation 1 leaves a choice open:
 - the standard deviation is the sample's (ddof 1), with eps added to it (veRL's), and equal rewards give exactly 0;
 - the KL estimate is k3, exp(d) - d - 1 with d = log pi_ref - log pi, per token, not multiplied by the ratio;
 - ``normalize="group"`` is equation 1 per group and then the mean over groups; ``"batch"`` is veRL's token mean.
+
+Beyond the paper, and off unless ``importance`` is given: equation 1's pi_old is both what sampled and what the ratio is
+taken against. Where these two differ (training.importance, see ``correction``), logp_old is the trainer's own, and each
+token's clipped term, not its KL term, is multiplied by its importance weight.
 """
 
 from __future__ import annotations
@@ -37,14 +41,16 @@ def group_advantages(rewards: Any, groups: Any, eps: float = 1e-6) -> Tensor:
 
 def token_loss(
     logp: Tensor, logp_old: Tensor, logp_ref: Tensor | None, advantages: Tensor,
-    clip_low: float = 0.2, clip_high: float = 0.28, kl_coef: float = 1e-3,
+    clip_low: float = 0.2, clip_high: float = 0.28, kl_coef: float = 1e-3, importance: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """-min(r A, clip(r, 1 - clip_low, 1 + clip_high) A) + kl_coef * k3, per token. All of one shape.
+    """-min(r A, clip(r, 1 - clip_low, 1 + clip_high) A) * importance + kl_coef * k3, per token. All of one shape.
 
-    ``logp_ref`` may be None when kl_coef is 0.
+    ``logp_ref`` may be None when kl_coef is 0; without ``importance`` every token counts 1.
     """
     ratio = torch.exp(logp - logp_old)
     loss = -torch.minimum(ratio * advantages, ratio.clamp(1 - clip_low, 1 + clip_high) * advantages)
+    if importance is not None:
+        loss = loss * importance
     if kl_coef == 0:
         return loss
     if logp_ref is None:
@@ -77,9 +83,11 @@ def token_weights(mask: Tensor, groups: Any, normalize: str = "group") -> Tensor
 def grpo_loss(
     logp: Any, logp_old: Any, logp_ref: Any, advantages: Any, mask: Any, groups: Any,
     clip_low: float = 0.2, clip_high: float = 0.28, kl_coef: float = 1e-3, normalize: str = "group",
+    importance: Any = None,
 ) -> Tensor:  # fmt: skip
     """Equation 1 as a loss to minimise. logp, logp_old, logp_ref, mask: [B, T]; advantages, groups: [B] -> scalar.
 
+    importance: [B, T], constant weights of the tokens' clipped terms; None: 1, as in the paper.
     Whatever stands where the mask is 0 (padding, prompt and reply tokens, even inf or nan) has no influence.
     """
     logp = logp if isinstance(logp, Tensor) else torch.as_tensor(logp, dtype=torch.float64)
@@ -90,7 +98,8 @@ def grpo_loss(
     old = torch.as_tensor(logp_old, **as_logp).where(used, 0)
     ref = None if logp_ref is None else torch.as_tensor(logp_ref, **as_logp).where(used, 0)
     per_trajectory = torch.as_tensor(advantages, **as_logp).unsqueeze(-1)
-    loss = token_loss(kept, old, ref, per_trajectory, clip_low, clip_high, kl_coef)
+    weight = None if importance is None else torch.as_tensor(importance, **as_logp).detach().where(used, 0)
+    loss = token_loss(kept, old, ref, per_trajectory, clip_low, clip_high, kl_coef, weight)
     return (loss * token_weights(mask, groups, normalize)).sum()
 
 

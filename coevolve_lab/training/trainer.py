@@ -6,6 +6,7 @@ import contextlib
 import copy
 import math
 import time
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -17,8 +18,11 @@ from coevolve_lab.config import TrainingConfig
 from coevolve_lab.errors import PolicyError
 from coevolve_lab.records import Trajectory, Update
 from coevolve_lab.training.batch import select
+from coevolve_lab.training.correction import importance_weights
 from coevolve_lab.training.grpo import group_advantages, k3, token_loss, token_weights
 from coevolve_lab.training.packing import MicroBatch, check_packing, pack, to_sequence, token_logprobs
+
+_MEANS = ("kl", "clip_fraction", "entropy", "logprob_gap", "capped_fraction")  # over the trained tokens
 
 
 class Trainer:
@@ -42,6 +46,7 @@ class Trainer:
         self._optimizer = torch.optim.AdamW(
             self._parameters, lr=config.learning_rate, betas=config.betas, weight_decay=config.weight_decay
         )
+        self._alarmed: int | None = None  # round of the last warning about the gap
         self._adapter = hasattr(model, "disable_adapter")
         self._reference: Any = None
         if config.kl_coef > 0 and not self._adapter:
@@ -54,7 +59,11 @@ class Trainer:
         the sum nor the denominators, so the latter lose their share of the KL term too. In the Update, ``groups``
         counts all groups given; those trained are groups - all_failed - all_solved - dropped. loss, kl, clip_fraction
         and logprob_gap (mean |trainer's - sampled log-probability|) are those before the update; kl, clip_fraction,
-        entropy and logprob_gap are means over the trained tokens.
+        entropy and logprob_gap are means over the trained tokens. A step that trains nothing measures nothing: 0.
+
+        A logprob_gap above ``gap_alarm`` is warned about once a round. With ``importance`` "token" or "sequence" the
+        ratio is against the trainer's own log-probabilities, so exactly 1 in the one update of a step and never
+        clipped, and capped_fraction says how many tokens' importance weights the cap cut.
 
         All gradients are summed before the one change to the model, so whatever is raised earlier, KeyboardInterrupt
         included, leaves model and optimizer as they were. Raises PolicyError on a trajectory sampled at another
@@ -68,12 +77,13 @@ class Trainer:
                     f"scores at {self.temperature}: ratios would be wrong"
                 )
         batch = select(trajectories, self.group_size, self.config.on_partial_group)
-        measured = dict.fromkeys(("loss", "kl", "clip_fraction", "entropy", "logprob_gap", "tokens"), 0.0)
+        measured = dict.fromkeys(("loss", *_MEANS, "gap_largest", "tokens"), 0.0)
         norm = rate = 0.0
         if batch.trained:
             rate = self._rate()
             try:
                 measured = self.backward(batch.trained)
+                self._look_at_gap(measured, step, round)
                 norm = self._apply(rate)
             finally:
                 self._optimizer.zero_grad(set_to_none=True)
@@ -100,7 +110,7 @@ class Trainer:
         """Leave the gradient of ``grpo_loss`` on these trajectories in the parameters' ``.grad``; no group is left out.
 
         The gradient does not depend on how they are split into micro-batches. Returns the loss, the number of tokens,
-        and per-token means of kl, clip_fraction, entropy and logprob_gap.
+        per-token means of kl, clip_fraction, entropy, logprob_gap and capped_fraction, and the gap_largest of a token.
         """
         sequences = [to_sequence(t) for t in trajectories]
         device = self._parameters[0].device
@@ -111,20 +121,24 @@ class Trainer:
         # Each token is a row of its own here: equation 1's denominators over the whole batch, for any split of it.
         weight = token_weights(torch.ones(len(owner), 1), [groups[i] for i in owner.tolist()], self.config.normalize)
         flat = torch.stack([sampled, advantage, weight.squeeze(-1)]).to(device)
+        owner = owner.to(device)
         sums: Counter[str] = Counter()
+        largest = 0.0
         self._optimizer.zero_grad(set_to_none=True)
         was_training = self.model.training
         self.model.train()
         try:
             for micro in pack(sequences, self.config.tokens_per_microbatch):
                 on_device = micro.to(device)
-                old, advantages, weights = flat[:, on_device.token]
-                sums.update(self._accumulate(on_device, old, advantages, weights))
+                sampled, advantages, weights = flat[:, on_device.token]
+                part = self._accumulate(on_device, sampled, advantages, weights, owner[on_device.token])
+                largest = max(largest, part.pop("gap_largest"))
+                sums.update(part)
         finally:
             self.model.train(was_training)
         tokens = len(owner)
-        means = {name: sums[name] / max(1, tokens) for name in ("kl", "clip_fraction", "entropy", "logprob_gap")}
-        return {"loss": sums["loss"], "tokens": float(tokens), **means}
+        means = {name: sums[name] / max(1, tokens) for name in _MEANS}
+        return {"loss": sums["loss"], "tokens": float(tokens), "gap_largest": largest, **means}
 
     def state_dict(self) -> dict[str, Any]:
         """Optimizer and counters: with the model's weights and ``reference_state``, all that a resumed run needs."""
@@ -147,15 +161,25 @@ class Trainer:
             )
         self._reference.load_state_dict(state)
 
-    def _accumulate(self, micro: MicroBatch, old: Tensor, advantages: Tensor, weights: Tensor) -> dict[str, float]:
-        """Add one micro-batch's gradient; returns its sums over tokens, and its share of the loss."""
+    def _accumulate(
+        self, micro: MicroBatch, sampled: Tensor, advantages: Tensor, weights: Tensor, owner: Tensor
+    ) -> dict[str, float]:
+        """Add one micro-batch's gradient; returns its sums over tokens, its share of the loss and its gap_largest."""
         config = self.config
         reference = None
         if config.kl_coef > 0:
             with torch.no_grad(), self._reference_model() as model:
                 reference, _ = token_logprobs(model, micro, self.temperature)
         logp, entropy = token_logprobs(self.model, micro, self.temperature)
-        per_token = token_loss(logp, old, reference, advantages, config.clip_low, config.clip_high, config.kl_coef)
+        old, importance, capped = sampled, None, torch.zeros_like(sampled, dtype=torch.bool)
+        if config.importance != "off":
+            # There is one update a step, so these are pi_old too; and a row holds whole trajectories, so a micro-batch
+            # has all tokens of each of its own.
+            old = logp.detach()
+            importance, capped = importance_weights(old, sampled, owner, config.importance, config.importance_cap)
+        per_token = token_loss(
+            logp, old, reference, advantages, config.clip_low, config.clip_high, config.kl_coef, importance
+        )
         loss = (per_token * weights).sum()
         loss.backward()
         with torch.no_grad():
@@ -167,8 +191,23 @@ class Trainer:
                 "kl": 0.0 if reference is None else float(k3(logp, reference).sum()),
                 "clip_fraction": float((too_high | too_low).sum()),
                 "entropy": float(entropy.sum()),
-                "logprob_gap": float((logp - old).abs().sum()),
+                "logprob_gap": float((logp - sampled).abs().sum()),
+                "gap_largest": float((logp - sampled).abs().max()),
+                "capped_fraction": float(capped.sum()),
             }
+
+    def _look_at_gap(self, measured: Mapping[str, float], step: int, round: int) -> None:
+        """Warn, once a round, that what was sampled is not what is trained."""
+        if not measured["logprob_gap"] > self.config.gap_alarm or round == self._alarmed:
+            return
+        self._alarmed = round
+        warnings.warn(
+            f"step {step}: sampler and trainer differ by {measured['logprob_gap']:.3g} nats a token (at most "
+            f"{measured['gap_largest']:.3g}; training.gap_alarm is {self.config.gap_alarm:g}): look whether the "
+            "sampler has this version's weights, temperature and precision; a gap that stays can be corrected for "
+            "with training.importance: token",
+            stacklevel=3,
+        )
 
     def _apply(self, rate: float) -> float:
         """Clip the gradient, take the one optimizer step, return the norm before clipping."""

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import ipywidgets as W
+import polars as pl
 
 from coevolve_lab.background import Background, RunStatus
+from coevolve_lab.config import TrainingConfig
 from coevolve_lab.report import rounds_table
 from coevolve_lab.widgets import markup, view
 from coevolve_lab.widgets.forking import Fork
@@ -133,6 +135,8 @@ class Dashboard(view.View):
             left = (wanted - done) * progress.seconds / done
         if left is not None and (done or 0) < wanted:
             parts.append(f"about {_duration(left)} to go")
+        limit = self._reader.config["training"].get("gap_alarm", TrainingConfig().gap_alarm)  # older runs have none
+        parts += _gap_alarm(progress.updates, float(limit))
         parts += [markup.text(said) for said in (status.message, status.error) if said]
         share = min(1.0, (done or 0) / max(1, wanted))
         bar = f'<span class="meter"><span style="width:{100 * share:.0f}%"></span></span>'
@@ -221,6 +225,18 @@ def _look_on(me: weakref.ref[Dashboard], closing: threading.Event, every: float)
         if not Path(dashboard._reader.run_dir).exists():
             return
         del dashboard
+
+
+def _gap_alarm(updates: pl.DataFrame, limit: float) -> list[str]:
+    """What to say when sampler and trainer ever disagreed by more than ``training.gap_alarm``; else nothing."""
+    over = updates.filter(pl.col("gap") > limit).sort("gap", descending=True)
+    if over.is_empty():
+        return []
+    worst, now = over.row(0, named=True), updates["gap"][-1]
+    return [
+        f"{markup.tag('log-prob gap', good=False)} {worst['gap']:.3g} nats a token at step {worst['step']}, "
+        f"now {now:.3g} (alarm at {limit:g})"
+    ]
 
 
 def _duration(seconds: float) -> str:

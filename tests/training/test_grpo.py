@@ -133,6 +133,17 @@ def test_loss_takes_lists_bool_masks_and_no_reference_without_kl() -> None:
         grpo_loss(**{**case, "logp_ref": None})
 
 
+def test_importance_weighs_the_clipped_term_only_and_is_a_constant() -> None:
+    case, weight = _case(), torch.full((6, 5), 0.5, dtype=torch.float64, requires_grad=True)
+    policy, kl = (float(grpo_loss(**case, kl_coef=c)) for c in (0.0, 0.05))
+    loss = grpo_loss(**{**case, "logp": case["logp"].clone().requires_grad_()}, kl_coef=0.05, importance=weight)
+    assert loss.item() == pytest.approx(0.5 * policy + (kl - policy), abs=1e-12)
+    loss.backward()
+    assert weight.grad is None
+    dirty = weight.detach().masked_fill(case["mask"] == 0, math.nan)
+    assert float(grpo_loss(**case, kl_coef=0.05, importance=dirty.tolist())) == loss.item()
+
+
 def test_kl_gradient_is_not_multiplied_by_the_ratio() -> None:
     case = _case()
     logp = case["logp"].clone().requires_grad_()

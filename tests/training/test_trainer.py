@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +22,9 @@ Make = Callable[..., Any]
 
 
 def _trainer(model: Any, **config: Any) -> Trainer:
-    return Trainer(model, TrainingConfig(**({"learning_rate": 1e-3} | config)), temperature=0.9, group_size=4)
+    # The log-probabilities that most of these tests make up are far from any model's.
+    chosen = {"learning_rate": 1e-3, "gap_alarm": 99} | config
+    return Trainer(model, TrainingConfig(**chosen), temperature=0.9, group_size=4)
 
 
 def _weights(model: Any) -> list[torch.Tensor]:
@@ -41,6 +44,22 @@ def _sampled_by(model: Any, plain_logprobs: Make, trajectories: list[Trajectory]
         for step in t.steps:
             steps.append(dataclasses.replace(step, logprobs=tuple(logp[: len(step.token_ids)])))
             logp = logp[len(step.token_ids) :]
+        made.append(dataclasses.replace(t, steps=tuple(steps)))
+    return made
+
+
+def _off_by(gap: float, trajectories: list[Trajectory]) -> list[Trajectory]:
+    """The same trajectories as if a sampler had reported log-probabilities that differ by ``gap`` on average: most by
+    less, one token in ten by five times as much, either way."""
+    random = torch.Generator().manual_seed(0)
+    made = []
+    for t in trajectories:
+        steps = []
+        for step in t.steps:
+            size = torch.tensor([5.0 if i % 10 == 3 else 0.55 for i in range(len(step.logprobs))])
+            sign = torch.randint(0, 2, (len(size),), generator=random) * 2 - 1
+            shifted = torch.tensor(step.logprobs) + gap * size * sign
+            steps.append(dataclasses.replace(step, logprobs=tuple(shifted.tolist())))
         made.append(dataclasses.replace(t, steps=tuple(steps)))
     return made
 
@@ -83,16 +102,96 @@ def test_loss_and_gradient_are_grpo_loss_on_ordinary_forward_passes(
 
 
 @pytest.mark.parametrize("normalize", ["group", "batch"])
-def test_gradient_does_not_depend_on_the_split(make_model: Make, make_trajectories: Make, normalize: str) -> None:
-    trajectories = make_trajectories(MIXED)
-    gradients = []
+@pytest.mark.parametrize("importance", ["off", "token", "sequence"])
+def test_gradient_does_not_depend_on_the_split(
+    make_model: Make, make_trajectories: Make, plain_logprobs: Make, normalize: str, importance: str
+) -> None:
+    trajectories = _off_by(0.3, _sampled_by(make_model(), plain_logprobs, make_trajectories(MIXED)))
+    gradients, measured = [], []
     for tokens in (1, 25, 64, 10_000):
         model = make_model()
-        _trainer(model, normalize=normalize, tokens_per_microbatch=tokens).backward(trajectories)
+        trainer = _trainer(model, normalize=normalize, tokens_per_microbatch=tokens, importance=importance)
+        measured.append(trainer.backward(trajectories))
         gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
     scale = max(1.0, float(gradients[0].abs().max()))
     for other in gradients[1:]:
         assert float((other - gradients[0]).abs().max()) < 1e-6 * scale
+    assert all(other == pytest.approx(measured[0], rel=1e-4, abs=1e-6) for other in measured[1:])
+    assert 0.2 < measured[0]["logprob_gap"] < measured[0]["gap_largest"] == pytest.approx(1.5, abs=1e-4)
+
+
+@pytest.mark.parametrize("importance", ["token", "sequence"])
+def test_correction_is_grpo_loss_with_the_weights_of_ordinary_forward_passes(
+    make_model: Make, make_trajectories: Make, plain_logprobs: Make, importance: str
+) -> None:
+    model, reference = make_model(seed=1), make_model(seed=2)
+    trajectories = _off_by(0.3, _sampled_by(model, plain_logprobs, make_trajectories(MIXED)))
+    trainer = _trainer(model, kl_coef=0.05, importance=importance, importance_cap=1.5)
+    trainer.load_reference_state(reference.state_dict())
+    measured = trainer.backward(trajectories)
+
+    logp = [plain_logprobs(model, t, 0.9) for t in trajectories]
+    with torch.no_grad():
+        ref = [plain_logprobs(reference, t, 0.9) for t in trajectories]
+    log_weights = []
+    for row, t in zip(logp, trajectories, strict=True):
+        gaps = row.detach() - torch.tensor([p for s in t.steps for p in s.logprobs])
+        log_weights.append(gaps if importance == "token" else gaps.sum().expand(len(gaps)))
+    weights = [row.exp().clamp(max=1.5) for row in log_weights]
+    groups = [t.group_id for t in trajectories]
+    loss = grpo_loss(
+        _padded(logp), _padded(logp).detach(), _padded(ref), group_advantages([t.score for t in trajectories], groups),
+        _padded([torch.ones(len(row)) for row in logp]), groups, kl_coef=0.05, importance=_padded(weights),
+    )  # fmt: skip
+    gradient = torch.autograd.grad(loss, list(model.parameters()))
+    assert measured["loss"] == pytest.approx(loss.item(), abs=1e-6)
+    scale = max(1.0, *(float(g.abs().max()) for g in gradient))
+    for parameter, expected in zip(model.parameters(), gradient, strict=True):
+        assert torch.allclose(parameter.grad, expected, atol=1e-6 * scale)
+    capped = float((torch.cat(log_weights) > math.log(1.5)).float().mean())
+    assert 0 < capped < 1
+    assert measured["capped_fraction"] == pytest.approx(capped)
+    assert measured["clip_fraction"] == 0.0
+
+
+@pytest.mark.parametrize("importance", ["token", "sequence"])
+def test_correction_changes_nothing_where_sampler_and_trainer_agree(
+    make_model: Make, make_trajectories: Make, plain_logprobs: Make, importance: str
+) -> None:
+    gradients = []
+    for mode in ("off", importance):
+        model = make_model()
+        trajectories = _sampled_by(model, plain_logprobs, make_trajectories(MIXED))
+        assert _trainer(model, importance=mode).backward(trajectories)["capped_fraction"] == 0.0
+        gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
+    assert torch.allclose(*gradients, atol=1e-5)
+
+
+def test_a_large_gap_is_warned_about_once_a_round(
+    make_model: Make, make_trajectories: Make, plain_logprobs: Make
+) -> None:
+    model = make_model()
+    trainer = _trainer(model, gap_alarm=0.1, learning_rate=1e-9)
+    agreed = _sampled_by(model, plain_logprobs, make_trajectories(MIXED))
+    apart = _off_by(0.3, agreed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert trainer.step(agreed, 0, 1, 0).gap_largest < 1e-4
+    with pytest.warns(UserWarning, match=r"nats a token .*gap_alarm is 0.1") as caught:
+        updates = [trainer.step(apart, step, round, 0) for step, round in ((1, 1), (2, 1), (3, 2))]
+    assert [str(warning.message).split(":")[0] for warning in caught] == ["step 1", "step 3"]
+    assert all(0.2 < update.logprob_gap < update.gap_largest < 1.6 for update in updates)
+
+
+def test_a_warning_that_is_raised_leaves_the_model_as_it_was(make_model: Make, make_trajectories: Make) -> None:
+    model = make_model()
+    before, trainer = _weights(model), _trainer(model, gap_alarm=0.05)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="gap_alarm"):
+            trainer.step(make_trajectories(MIXED), 0, 0, 0)
+    assert _same(before, _weights(model))
+    assert all(p.grad is None for p in model.parameters())
 
 
 def test_ratio_is_one_at_another_temperature_than_one(

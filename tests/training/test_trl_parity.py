@@ -94,20 +94,36 @@ def _sampled_nearby(trajectory: Trajectory, logp: torch.Tensor) -> Trajectory:
     return dataclasses.replace(trajectory, steps=tuple(steps))
 
 
+def _corrected(inputs: dict[str, Any], logp: list[torch.Tensor], importance: str, cap: float) -> dict[str, Any]:
+    """The same inputs as TRL makes them for vLLM's samples: a weight of the token or the row, and no older policy."""
+    differences = torch.zeros_like(inputs["old_per_token_logps"])
+    for r, row in enumerate(logp):
+        at = inputs["tool_mask"][r].bool()
+        differences[r, at] = row - inputs["old_per_token_logps"][r, at]
+    if importance == "sequence":
+        differences = differences.sum(dim=-1, keepdim=True)
+    ratio = torch.exp(differences).clamp(max=cap)
+    return {**inputs, "old_per_token_logps": None, "importance_sampling_ratio": ratio}
+
+
+@pytest.mark.parametrize("importance", ["off", "token", "sequence"])
 @pytest.mark.parametrize("normalize", ["batch", "group"])
 def test_loss_and_gradient_match_trl(
     make_model: Callable[..., Any], make_trajectories: Callable[..., Any], plain_logprobs: Callable[..., torch.Tensor],
-    tmp_path: Path, normalize: str,
+    tmp_path: Path, normalize: str, importance: str,
 ) -> None:  # fmt: skip
     model, reference = make_model(seed=1), make_model(seed=2)
     trajectories = [_sampled_nearby(t, plain_logprobs(model, t, 0.9)) for t in make_trajectories(SCORES)]
-    config = TrainingConfig(normalize=normalize, kl_coef=KL, tokens_per_microbatch=64)
+    config = TrainingConfig(
+        normalize=normalize, kl_coef=KL, tokens_per_microbatch=64, importance=importance, importance_cap=1.2
+    )
     ours = Trainer(copy.deepcopy(model), config, temperature=0.9, group_size=4)
     ours.load_reference_state(reference.state_dict())
     measured = ours.backward(trajectories)
-    assert 0.05 < measured["clip_fraction"] < 0.95
+    assert 0.05 < measured["clip_fraction" if importance == "off" else "capped_fraction"] < 0.95
 
     theirs = _trl_trainer(model, tmp_path)
+    theirs.use_vllm, theirs.vllm_importance_sampling_correction = importance != "off", True
 
     @torch.no_grad()
     def score(trajectory: Trajectory) -> torch.Tensor:
@@ -116,7 +132,14 @@ def test_loss_and_gradient_match_trl(
     # TRL knows no mean over groups of a group's token mean: it is the mean of its token mean on each group alone.
     batches = [trajectories] if normalize == "batch" else [trajectories[i : i + 4] for i in (0, 4, 8)]
     theirs.model.train()
-    loss = torch.stack([theirs._compute_loss(theirs.model, _inputs(b, score)) for b in batches]).mean()
+    losses = []
+    for batch in batches:
+        inputs = _inputs(batch, score)
+        if importance != "off":
+            with torch.no_grad():
+                inputs = _corrected(inputs, [plain_logprobs(model, t, 0.9) for t in batch], importance, cap=1.2)
+        losses.append(theirs._compute_loss(theirs.model, inputs))
+    loss = torch.stack(losses).mean()
     loss.backward()
     assert measured["loss"] == pytest.approx(loss.item(), abs=1e-6)
     expected = dict(theirs.model.named_parameters())
