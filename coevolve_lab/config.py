@@ -76,6 +76,7 @@ class PolicyConfig(Section):
     dtype: Literal["float32", "bfloat16"] = "bfloat16"
     device: str = "auto"
     lora: LoraConfig | None = None
+    recompute: bool = False  # training keeps each layer's input alone and computes the rest again: slower, far smaller
     tiny: TinyModelConfig = TinyModelConfig()
     warm_start: WarmStartConfig = WarmStartConfig()
     call_syntax: Literal["json", "python"] = "json"

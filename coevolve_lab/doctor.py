@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 from coevolve_lab.background.vllm_build import find_vllm, install_command
 from coevolve_lab.config import Config, EndpointConfig, EngineConfig, PolicyConfig
 from coevolve_lab.environments.bfcl import package
-from coevolve_lab.errors import PrerequisiteError
+from coevolve_lab.errors import ConfigError, PrerequisiteError
+from coevolve_lab.estimate import estimate_memory
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
@@ -44,6 +45,8 @@ def examine(config: Config | None = None) -> list[Finding]:
     findings.append(_joined(engine.url) if engine.kind == "vllm" and engine.url else _vllm(engine))
     if config is not None and config.policy.model != "tiny":
         findings.append(_model(config.policy))
+        if config.policy.device != "cpu" and (gpu := _gpu()) is not None:
+            findings.append(_room(config, *gpu))
     return [*findings, *_keys(config)]
 
 
@@ -157,6 +160,28 @@ def _model(policy: PolicyConfig) -> Finding:
     revision = f" --revision {policy.revision}" if policy.revision else ""
     found = f"{policy.model} is not in the cache: it is downloaded when a run first needs it"
     return Finding("model", found, f"hf download {policy.model}{revision}", needed=False)
+
+
+def _gpu() -> tuple[str, int] | None:
+    """Name and GiB of the first GPU that torch finds."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return None
+    device = torch.cuda.get_device_properties(0)
+    return device.name, round(device.total_memory / GIB)
+
+
+def _room(config: Config, name: str, gib: float) -> Finding:
+    """Whether a run with this config fits on such a GPU, by estimate."""
+    try:
+        rows = {row.name: row for row in estimate_memory(config, name, gib)}
+    except ConfigError as error:
+        return Finding("gpu memory", f"not estimated: {error}", needed=False)
+    phases = {phase: rows[f"left while {phase}"] for phase in ("training", "sampling")}
+    found = "by estimate " + " and ".join(f"{row.value} left while {phase}" for phase, row in phases.items())
+    remedy = "python -m coevolve_lab.estimate CONFIG shows what takes it; docs/gpu.md"
+    return Finding("gpu memory", found, remedy * any(row.low < 0 for row in phases.values()), needed=False)
 
 
 def _keys(config: Config | None) -> list[Finding]:

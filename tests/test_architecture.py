@@ -18,7 +18,7 @@ PACKAGE = ROOT / "coevolve_lab"
 FLOORS = [
     {"errors"},
     {"records", "config"},
-    {"environments", "signals", "training", "store", "endpoint", "paper"},
+    {"environments", "signals", "training", "store", "endpoint", "paper", "estimate"},
     {"policy", "evolution", "figures", "background"},
     {"evaluation", "assembly", "review", "exchange"},
     {"run"},

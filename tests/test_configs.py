@@ -5,11 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from coevolve_lab import environments
 from coevolve_lab.config import Config, load_config
 
 CONFIGS = sorted((Path(__file__).parents[1] / "configs").glob("*.yaml"))
+ON_GPU = ("bfcl-qwen3-4b", "bfcl-qwen2.5-7b", "bfcl-qwen3-30b-a3b")
+
+
+def load(name: str) -> Config:
+    return load_config(next(path for path in CONFIGS if path.stem == name))
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
@@ -21,23 +27,53 @@ def test_a_config_loads_and_its_environment_can_be_made(path: Path) -> None:
     assert load_config(config.model_dump(mode="json")).fingerprint() == config.fingerprint()
 
 
-def test_the_defaults_are_the_papers() -> None:
-    """Table 9 and section 3.1; the GPU config departs from them only where it says so."""
+@pytest.mark.parametrize("config", [Config(), *map(load, ON_GPU)], ids=lambda config: config.name)
+def test_the_defaults_are_the_papers(config: Config) -> None:
+    """Table 9 and section 3.1; the GPU configs depart from them only where they say so."""
     paper = {
         "rollout": {"temperature": 0.9, "group_size": 8, "tasks_per_step": 32, "max_response_tokens": 4096},
         "training": {"steps_per_round": 10, "clip_low": 0.2, "clip_high": 0.28, "kl_coef": 1e-3, "normalize": "group"},
         "evolution": {"initial_tasks": 100, "min_calls": 3, "validate_drafts": True},
         "environment": {"max_steps": 30},
     }
-    for config in (Config(), load_config(next(p for p in CONFIGS if p.stem == "bfcl-qwen3-4b"))):
-        for section, values in paper.items():
-            tree = getattr(config, section).model_dump()
-            assert {key: tree[key] for key in values} == values
-        assert config.rounds * config.training.steps_per_round == 120
+    for section, values in paper.items():
+        tree = getattr(config, section).model_dump()
+        assert {key: tree[key] for key in values} == values
+    assert config.rounds * config.training.steps_per_round == 120
+
+
+def test_the_papers_learning_rate_is_for_all_weights() -> None:
     assert Config().training.learning_rate == 1e-6
+    assert all(load(name).policy.lora is not None and load(name).training.learning_rate == 1e-5 for name in ON_GPU)
+
+
+@pytest.mark.parametrize("name", ON_GPU)
+def test_a_gpu_config_shares_one_gpu_with_a_server(name: str) -> None:
+    config = load(name)
+    assert (config.engine.kind, config.engine.sleep, config.engine.url) == ("vllm", True, None)
+    assert config.rollout.concurrency == config.rollout.tasks_per_step * config.rollout.group_size
+    assert config.evolution.explorer.kind == "scripted"  # no key is needed
+    assert config.environment.evaluation_split == "test"
+
+
+def test_the_gpu_configs_differ_in_what_their_models_need() -> None:
+    base, *others = (load(name).model_dump() for name in ON_GPU)
+    for other in others:
+        changed = {key for key in base if base[key] != other[key]}
+        assert changed == {"name", "policy", "engine"}
+        assert other["policy"]["recompute"]
+        assert {key for key in base["engine"] if base["engine"][key] != other["engine"][key]} == {"gpu_memory"}
+
+
+@pytest.mark.parametrize("name", ON_GPU)
+def test_the_llm_explorer_that_a_comment_shows_can_be_taken(name: str) -> None:
+    text = next(path for path in CONFIGS if path.stem == "bfcl-qwen3-4b").read_text()
+    shown = next(line for line in text.splitlines() if line.startswith("  #   explorer: "))
+    config = load_config(load(name), evolution=yaml.safe_load(shown.removeprefix("  #   ")))
+    assert (config.evolution.explorer.kind, config.evolution.explorer.model) == ("llm", "qwen3-max")
 
 
 def test_the_default_run_needs_neither_gpu_nor_network() -> None:
-    config = load_config(next(p for p in CONFIGS if p.stem == "bfcl-tiny"))
+    config = load("bfcl-tiny")
     assert (config.policy.model, config.policy.device, config.policy.dtype) == ("tiny", "cpu", "float32")
     assert config.environment.evaluation_split == "held_out"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from coevolve_lab import doctor
 from coevolve_lab.cli import main
 from coevolve_lab.config import Config, load_config
 from coevolve_lab.doctor import Finding, examine
@@ -79,3 +80,14 @@ def test_the_model_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert model("nobody/no-such-model").remedy == "hf download nobody/no-such-model --revision abc"
     assert model("no such: name").remedy == "set policy.model to another"
     assert findings("model", load_config({}, policy={"model": "tiny"})) == []
+
+
+def test_the_room_on_a_gpu_is_estimated() -> None:
+    config = load_config(Path(__file__).parents[1] / "configs/bfcl-qwen3-4b.yaml")
+    large, small = (doctor._room(config, "a GPU", gib) for gib in (79, 12))
+    assert (large.remedy, large.needed) == ("", False)
+    assert "left while training" in large.found
+    assert "-" in small.found
+    assert "coevolve_lab.estimate" in small.remedy
+    tiny = doctor._room(load_config({"policy": {"model": "tiny", "dtype": "float32"}}), "a GPU", 79)
+    assert (tiny.found.startswith("not estimated"), tiny.remedy) == (True, "")

@@ -31,15 +31,18 @@ GPUS = {  # NVIDIA's data sheets: A100 80GB SXM, H100 SXM, H200 SXM
 }
 
 
-def training_flops(shape: Shape, *, tokens: int, sampled: int, row: int, lora: bool, reference: bool) -> float:
+def training_flops(
+    shape: Shape, *, tokens: int, sampled: int, row: int, lora: bool, reference: bool, recompute: bool = False
+) -> float:
     """Arithmetic of a GRPO step on so many tokens in rows of ``row`` tokens, ``sampled`` of which are predicted.
 
     reference: with a forward pass of the reference policy too. A dense mask makes attention compute whole rows.
     """
-    weights = 2 + (not lora) + reference  # forward, gradient of the inputs, and without adapters of the weights
+    again = reference + recompute  # forward passes besides the one that the gradient is of
+    weights = 2 + (not lora) + again  # forward, gradient of the inputs, and without adapters of the weights
     # Attention has no weights, but both its factors want a gradient, for which the scores are made once more.
-    attention = (3.5 + reference) * 4 * shape.layers * shape.heads * shape.head_dim * row * tokens
-    head = (weights + 1) * 2 * shape.vocabulary * shape.hidden * sampled  # made again in the backward pass
+    attention = (3.5 + again) * 4 * shape.layers * shape.heads * shape.head_dim * row * tokens
+    head = (3 + (not lora) + reference) * 2 * shape.vocabulary * shape.hidden * sampled  # always made again
     return weights * 2 * shape.active * tokens + attention + head
 
 
@@ -49,11 +52,17 @@ def estimate_time(config: Config, gpu: Gpu, shape: Shape, memory: Iterable[Estim
     episodes = rollout.tasks_per_step * rollout.group_size
     sampled = min(rollout.max_response_tokens, longest)
     row = max(config.training.tokens_per_microbatch, longest)
-    lora, reference = config.policy.lora is not None, config.training.kl_coef > 0
+    reference, recompute = config.training.kl_coef > 0, config.policy.recompute
     flops = training_flops(
-        shape, tokens=episodes * longest, sampled=episodes * sampled, row=row, lora=lora, reference=reference
+        shape,
+        tokens=episodes * longest,
+        sampled=episodes * sampled,
+        row=row,
+        lora=config.policy.lora is not None,
+        reference=reference,
+        recompute=recompute,
     )
-    passes = "forward, backward" + " and the reference's forward" * reference
+    passes = "forward" + " twice" * recompute + ", backward" + " and the reference's forward" * reference
     how = (
         f"{flops / 1e15:,.0f} PFLOP ({passes}: {episodes * longest:,} tokens x {shape.active / 1e9:.2f}e9 active "
         f"parameters, attention over rows of {row:,}, logits of {episodes * sampled:,} tokens) at "

@@ -73,20 +73,16 @@ def _memory(config: Config, gpu: str, gib: float, shape: Shape) -> list[Estimate
         rest.append(_gib("reference", weights, "a frozen copy of the weights for the KL term"))
     rest.append(_gib("optimizer", 2 * trained * size, f"AdamW: two numbers of {size} bytes a trained parameter"))
     tokens = max(config.training.tokens_per_microbatch, longest)
-    each = shape.layers * activation_bytes(shape, modules, rank)
+    each = activation_bytes(shape, modules, rank)
+    kept, how = shape.layers * each, f"{shape.layers} layers x {each:,} bytes: nothing is recomputed"
+    if config.policy.recompute:
+        kept = HALF * shape.hidden * shape.layers + each
+        how = f"({shape.layers} layers x {HALF * shape.hidden:,} bytes + one layer's {each:,}, made again)"
+    longer = "the larger of training.tokens_per_microbatch and engine.max_model_len"
     work = [
         _gib("gradients", trained * size, f"{size} bytes a trained parameter"),
-        _gib(
-            "activations",
-            tokens * each,
-            f"{tokens:,} tokens, the larger of training.tokens_per_microbatch and engine.max_model_len, x "
-            f"{shape.layers} layers x {each // shape.layers:,} bytes: nothing is recomputed",
-        ),
-        _gib(
-            "attention masks",
-            (HALF * shape.layers + 1) * tokens**2,
-            f"tokens x tokens of a row: 1 byte as made, 2 bytes in each of {shape.layers} layers, which keep their own",
-        ),
+        _gib("activations", tokens * kept, f"{tokens:,} tokens, {longer}, x {how}"),
+        _gib("attention mask", (HALF + 1) * tokens**2, "tokens x tokens of a row: 1 byte as made, 2 bytes as added"),
         _gib("logits", 22 * LOGITS_AT_ONCE, "2^26 at a time: one bfloat16 and five float32 copies with their gradient"),
     ]
     at_rest, at_work = _sum(rest), _sum([*rest, *work])

@@ -139,6 +139,8 @@ def build_policy(config: PolicyConfig) -> Policy:
             f"cannot load the policy model {config.model!r}: {error}\nGive policy.model a folder with a causal LM, a "
             "hub name that is in your cache or reachable, 'smollm2' or 'tiny'"
         ) from error
+    if config.recompute:  # in training mode only: what samples or scores without a gradient keeps nothing anyway
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     if config.lora is not None:
         model = _with_lora(model, config)
     model.to(device)

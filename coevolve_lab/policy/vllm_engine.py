@@ -154,6 +154,7 @@ class VllmEngine:
         """Have the server take its memory again."""
         with self._changing:
             if self._asleep:
+                _give_back_unused()
                 self._client.wake()
                 self._asleep = False
 
@@ -264,6 +265,14 @@ class VllmEngine:
             raise BackgroundError(f"{error}; and once started again: {again}") from again
         finally:
             self._versions.current = self._versions.current or lost
+
+
+def _give_back_unused() -> None:
+    """Memory that this process' allocator keeps from the last update: the server needs it to wake."""
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def request_seed(seed: int, key: str) -> int:

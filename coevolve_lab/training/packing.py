@@ -119,10 +119,9 @@ def token_logprobs(model: Any, batch: MicroBatch, temperature: float) -> tuple[T
             f"a trajectory has more than {window} tokens, which {type(base).__name__} sees through a sliding window; "
             "packed rows have none: lower rollout.max_response_tokens or take a model with full attention"
         )
-    mask = batch.attention_mask
-    if base.config._attn_implementation == "eager":
-        # Eager attention adds the mask to the scores.
-        mask = torch.zeros_like(mask, dtype=base.dtype).masked_fill(~mask, torch.finfo(base.dtype).min)
+    # As what is added to the scores: of a mask of booleans SDPA would make and keep such a one in every layer.
+    seen = batch.attention_mask
+    mask = torch.zeros_like(seen, dtype=base.dtype).masked_fill(~seen, torch.finfo(base.dtype).min)
     hidden = base.get_decoder()(
         input_ids=batch.input_ids, position_ids=batch.position_ids, attention_mask=mask, use_cache=False
     ).last_hidden_state

@@ -54,6 +54,26 @@ def test_only_the_adapter_is_trained_and_it_begins_without_effect(folders: dict[
     assert all(torch.equal(mine[name], theirs[name]) for name in mine)  # a run can be repeated
 
 
+@pytest.mark.parametrize("lora", [None, {"rank": 4, "alpha": 8}], ids=["whole", "lora"])
+def test_recomputation_changes_memory_and_nothing_else(folders: dict[str, Path], lora: Any) -> None:
+    def gradients(recompute: bool) -> tuple[int, dict[str, torch.Tensor]]:
+        """Tensors that the forward pass kept, and what training would be done with."""
+        policy = build_policy(_config(folders["qwen3"], lora=lora, recompute=recompute))
+        kept = []
+        policy.model.train()
+        with torch.autograd.graph.saved_tensors_hooks(
+            lambda tensor: kept.append(tensor) or tensor, lambda tensor: tensor
+        ):
+            loss = policy.model(torch.tensor([list(range(5, 60))]), use_cache=False).logits.logsumexp(-1).sum()
+        loss.backward()
+        return len(kept), {n: p.grad for n, p in policy.model.named_parameters() if p.grad is not None}
+
+    (many, plain), (few, recomputed) = gradients(False), gradients(True)
+    assert few < many / 3
+    assert plain.keys() == recomputed.keys()
+    assert all(torch.equal(plain[name], recomputed[name]) for name in plain)
+
+
 def test_a_checkpoint_of_another_model_is_refused(folders: dict[str, Path], tmp_path: Path) -> None:
     whole = build_policy(_config(folders["llama"]))
     whole.save(tmp_path / "whole")
