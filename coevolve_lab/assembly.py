@@ -17,7 +17,7 @@ from coevolve_lab.background.vllm_server import VllmServer
 from coevolve_lab.config import Config
 from coevolve_lab.environments.base import Environment, ScriptedWorld
 from coevolve_lab.errors import ConfigError, PolicyError, StoreError
-from coevolve_lab.evolution import Explorer, Guard, StartPool, TaskSet, make_explorer
+from coevolve_lab.evolution import Explorer, Guard, StartPool, TaskSet, judge_of, make_explorer
 from coevolve_lab.policy.policy import Policy, build_policy, served_model
 from coevolve_lab.policy.vllm_engine import VllmEngine
 from coevolve_lab.policy.warm_start import TOKENIZER, tiny_policy, warm_started
@@ -104,6 +104,8 @@ def assemble(
         task_set=TaskSet(),
         warm_start_cached=cached,
     )
+    if config.evolution.judge != "off":
+        judge_of(parts.explorer)  # an explorer that cannot judge is told of before anything is explored
     if first is not None and reader is not None:
         _restore(parts, reader)
     if config.engine.kind == "vllm":
