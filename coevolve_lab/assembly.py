@@ -179,7 +179,9 @@ def _sample_by_server(config: Config, policy: Policy, folder: Path) -> None:
     """Start the run's vLLM server, or join one, and hand it the policy. A server of ours ends with its engine."""
     ends, versions = policy.chat.end_ids, folder / "versions"
     if config.engine.url is not None:
-        policy.sample_by(VllmEngine(config.engine.url, None, ends, config.engine), versions)
+        joined = VllmEngine(config.engine.url, None, ends, config.engine)
+        policy.sample_by(joined, versions)
+        _let_sleep(config, joined)
         return
     adapter = config.policy.lora if hasattr(policy.model, "peft_config") else None
     if adapter is None and find_vllm(config.engine.python).cpu:
@@ -205,6 +207,13 @@ def _sample_by_server(config: Config, policy: Policy, folder: Path) -> None:
     engine = VllmEngine(begin(), SERVED_NAME, ends, config.engine, begin_again)
     weakref.finalize(engine, server.stop)
     policy.sample_by(engine, versions)
+    _let_sleep(config, engine)
+
+
+def _let_sleep(config: Config, engine: VllmEngine) -> None:
+    """The first stage that is called may be training, which then needs the memory."""
+    if config.engine.sleep:
+        engine.sleep()
 
 
 def _version_in(checkpoint: Path) -> int:

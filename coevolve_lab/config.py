@@ -9,12 +9,14 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
+from urllib.parse import urlsplit
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from coevolve_lab.errors import ConfigError
 
@@ -179,6 +181,15 @@ class EndpointConfig(Section):
     price_prompt: float = Field(0.0, ge=0)  # money per million tokens
     price_completion: float = Field(0.0, ge=0)
 
+    @field_validator("api_key_env", "base_url")
+    @classmethod
+    def _without_secrets(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if info.field_name == "api_key_env" and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value or ""):
+            raise ValueError("is the name of an environment variable, not a key")
+        if info.field_name == "base_url" and value and "@" in urlsplit(value).netloc:
+            raise ValueError("must not hold credentials: put the key into the variable that api_key_env names")
+        return value
+
 
 class ExplorerConfig(EndpointConfig):
     """Who explores. Everything but ``kind`` and ``options`` is for kind "llm"; a plain name means that kind."""
@@ -204,6 +215,10 @@ class ExplorerConfig(EndpointConfig):
     def _complete(self) -> ExplorerConfig:
         if self.kind == "llm" and not self.model:
             raise ValueError("an explorer of kind 'llm' needs a model, e.g. {kind: llm, model: qwen3-max}")
+        if self.kind == "scripted" and (self.model or self.base_url or self.roles or self.cassette or self.prompts):
+            raise ValueError(
+                "model, base_url, roles, prompts and cassette are of explorers of kind 'llm': add kind: llm"
+            )
         for role in self.roles:
             self.endpoint(role)
         return self
@@ -238,6 +253,12 @@ class EvolutionConfig(Section):
     similarity: Literal["words", "minilm"] = "words"
     # table 13: only drafts whose similarity to the nearest evaluation task is in this band; null: any
     similarity_band: Literal["low", "medium", "high", "mixed"] | None = None
+
+    @model_validator(mode="after")
+    def _one_gate(self) -> EvolutionConfig:
+        if self.judge == "gate" and not self.validate_drafts:
+            raise ValueError("judge 'gate' decides about drafts, and validate_drafts false accepts all: choose one")
+        return self
 
 
 class Config(Section):
@@ -316,8 +337,14 @@ def _explain(error: ValidationError, where: str) -> str:
             near = difflib.get_close_matches(str(problem["loc"][-1]), valid, n=1, cutoff=0.0)
             lines.append(f"unknown key '{key}'; did you mean '{near[0]}'? (valid here: {', '.join(valid)})")
         else:
-            lines.append(f"'{key}': {problem['msg']} (got {problem['input']!r})")
+            lines.append(f"'{key}': {problem['msg']}{_given(problem)}")
     return f"{where}: " + "; ".join(lines)
+
+
+def _given(problem: Any) -> str:
+    """What was given, unless it may be a key that somebody put in the wrong place."""
+    hidden = isinstance(problem["input"], Mapping) or {"api_key_env", "base_url"} & set(problem["loc"])
+    return "" if hidden else f" (got {problem['input']!r})"
 
 
 def _section_at(location: tuple[int | str, ...]) -> type[Section]:

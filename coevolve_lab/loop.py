@@ -46,13 +46,21 @@ class CoEvolve(Stages):
         parts, wanted = self._ready(), self.config.evolution.initial_tasks
         if self.reader.committed_round is not None:
             return [task for task in parts.task_set if task.origin == "seed"]
+        batch = self._evolution_so_far  # an interrupted batch goes on with the stage that was interrupted
         for _ in range(SEED_ATTEMPTS):
-            missing = wanted - len(parts.task_set) - review.held(self.reader).height
-            if missing <= 0 or parts.explorer.exhausted:
-                break
-            contexts = unguided_contexts("seed", missing, parts.starts, self._occasion("reflect"), parts.explorer.name)
-            self._finish("reflect", contexts)
-            self.append(self.validate(self.abstract(self.explore(contexts)), limit=missing))
+            if not batch:
+                missing = wanted - len(parts.task_set) - review.held(self.reader).height
+                if missing <= 0 or parts.explorer.exhausted:
+                    break
+                occasion = self._occasion("reflect")
+                contexts = unguided_contexts("seed", missing, parts.starts, occasion, parts.explorer.name)
+                batch |= {"missing": missing, "contexts": contexts}
+                self._finish("reflect", contexts)
+            triplets = _once(batch, self.explore, batch["contexts"])
+            drafts = _once(batch, self.abstract, triplets)
+            verdicts = _once(batch, self.validate, drafts, batch["missing"])
+            _once(batch, self.append, verdicts)
+            batch.clear()
         found = len(parts.task_set) + review.held(self.reader).height
         spent = parts.explorer.exhausted
         if found and found < wanted and spent:

@@ -96,3 +96,24 @@ def test_the_fingerprint_changes_with_any_value_and_with_nothing_else() -> None:
 def test_a_config_cannot_be_changed_in_place() -> None:
     with pytest.raises(ValueError, match="frozen"):
         Config().seed = 1  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("explorer", "told"),
+    [
+        ({"kind": "llm", "model": "m", "api_key_env": "sk-SECRET"}, "name of an environment variable"),
+        ({"kind": "llm", "model": "m", "base_url": "https://u:SECRET@host.example/v1"}, "must not hold credentials"),
+        ({"kind": "llm", "model": "m", "roles": {"judge": {"api_key_env": "sk-SECRET"}}}, "environment variable"),
+        ({"model": "m", "base_url": "http://127.0.0.1/v1"}, "add kind: llm"),
+        ({"kind": "llm"}, "needs a model"),
+    ],
+)
+def test_an_explorer_that_cannot_work_is_refused_without_repeating_secrets(explorer: Any, told: str) -> None:
+    with pytest.raises(ConfigError, match=told) as refused:
+        load_config({}, evolution={"explorer": explorer})
+    assert "SECRET" not in str(refused.value)
+
+
+def test_a_judge_decides_or_nobody_does() -> None:
+    with pytest.raises(ConfigError, match="choose one"):
+        load_config({}, evolution={"judge": "gate", "validate_drafts": False})

@@ -317,3 +317,25 @@ def test_an_interrupted_stage_is_paid_and_counted_once(seeded: CoEvolve, fake: F
     run.round()
     paid = run.sql("select sum(cost) as cost from model_calls where round = 1")["cost"][0]
     assert paid == pytest.approx(0.14 * (len(fake.requests) - before))
+
+
+@pytest.mark.parametrize("stage", ["explore", "abstract"])
+def test_an_interrupted_d_0_is_paid_once(
+    fake: FakeEndpoint, seeded: CoEvolve, tmp_path: Path, warm_cache: Path, stage: str
+) -> None:
+    run = new_run(tmp_path / "run", evolution=evolution(fake, connections=1))
+    explorer, before = run._ready().explorer, len(fake.requests)
+    whole = getattr(explorer, stage)
+
+    def interrupted(*given: Any) -> Any:
+        whole(*given)
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(explorer, stage, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run.seed_tasks()
+    run.seed_tasks()
+    once = seeded.sql("select count(*) as n from model_calls where round = 0")["n"][0]
+    assert len(fake.requests) - before == once
+    assert run.sql("select count(*) as n from contexts").item() == seeded.sql("select count(*) from contexts").item()

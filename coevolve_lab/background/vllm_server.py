@@ -200,7 +200,8 @@ def _settings(
     """What two servers have to share to be the same one."""
     if config.url is not None:
         raise ConfigError(f"engine.url names a server that runs already ({config.url}): none is to be started")
-    taken = [word for word in config.arguments if word.partition("=")[0] in _OURS]
+    # vLLM reads --max_model_len as --max-model-len
+    taken = [word for word in config.arguments if word.partition("=")[0].replace("_", "-") in _OURS]
     if taken:
         raise ConfigError(f"engine.arguments must not hold {', '.join(taken)}: the run sets this itself")
     if lora_rank is not None and lora_rank > LORA_RANKS[-1]:

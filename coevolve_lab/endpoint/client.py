@@ -12,7 +12,7 @@ from coevolve_lab.config import EndpointConfig
 from coevolve_lab.endpoint.budget import Budget, Limits
 from coevolve_lab.endpoint.cassette import Cassette, prompt_key
 from coevolve_lab.endpoint.dialect import Dialect
-from coevolve_lab.endpoint.exchange import Exchange, Prompt, ToolCall, read_body
+from coevolve_lab.endpoint.exchange import Exchange, Prompt, ToolCall, estimated, read_body
 from coevolve_lab.endpoint.replies import Reply, read_text
 from coevolve_lab.endpoint.text import clean
 from coevolve_lab.endpoint.wire import LostError, OversizeError, RefusedError, Wire, address, secrets
@@ -38,7 +38,7 @@ class Endpoint:
         self._budget = Budget(limits)
         self._calls: list[ModelCall] = []
         self._asked: dict[str, int] = {}  # times that a key was asked in this round
-        self._dialects: dict[tuple[str, str], Dialect] = {}
+        self._dialects: dict[tuple[str, str, str], Dialect] = {}
         self._wires: dict[asyncio.AbstractEventLoop, tuple[AsyncGenerator[Wire, None], Wire]] = {}
 
     def begin(self, round: int) -> None:
@@ -158,7 +158,7 @@ class Endpoint:
 
     async def _answer(self, wire: Wire, config: EndpointConfig, prompt: Prompt, requests: list[int]) -> Exchange:
         """Ask in the endpoint's dialect, and learn it on the way."""
-        where = (config.base_url or "", config.model)
+        where = (config.base_url or "", config.model, config.structured)
         dialect = self._dialects.get(where) or Dialect(schema=config.structured == "schema")
         learned: list[str] = []
         while True:
@@ -174,7 +174,8 @@ class Endpoint:
             except LostError as error:
                 return Exchange("error", detail=f"no whole response from {address(config)}: {error}")
             except OversizeError as error:
-                return Exchange("cut", detail=str(error))
+                cut = estimated(Exchange("cut", detail=str(error)), prompt)
+                return replace(cut, completion_tokens=prompt.max_tokens)  # so much was paid for, at most
         if learned and self._dialects.get(where) != dialect:
             self._dialects[where] = dialect
             exchange = replace(exchange, detail="; ".join(filter(None, (*learned, exchange.detail))))

@@ -80,13 +80,13 @@ def read_body(body: bytes, prompt: Prompt) -> Exchange:
         if not isinstance(answer, dict):
             raise ValueError("it is not an object")
     except ValueError as error:
-        return _estimated(Exchange("malformed", detail=f"the response's body is no chat completion: {error}"), prompt)
+        return estimated(Exchange("malformed", detail=f"the response's body is no chat completion: {error}"), prompt)
     exchange = _read_choice(answer)
     usage = answer.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     sent, written = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
     if sent is None or written is None:
-        return _estimated(exchange, prompt)
+        return estimated(exchange, prompt)
     return replace(exchange, prompt_tokens=sent, completion_tokens=written)
 
 
@@ -154,7 +154,7 @@ def _count(value: Any) -> int | None:
     return value if type(value) is int and 0 <= value < 2**40 else None
 
 
-def _estimated(exchange: Exchange, prompt: Prompt) -> Exchange:
+def estimated(exchange: Exchange, prompt: Prompt) -> Exchange:
     """Token counts from lengths, so that budgets hold at an endpoint that reports none."""
     written = len(exchange.text) + sum(len(call.arguments) for call in exchange.tool_calls)
     sent = len(json.dumps(prompt.messages)) + len(json.dumps(prompt.tools or []))

@@ -18,6 +18,7 @@ from coevolve_lab.config import EndpointConfig
 from coevolve_lab.errors import ExplorerError, PrerequisiteError
 
 MAX_BODY = 8 * 2**20  # bytes of one response that are read
+MAX_ERROR = 2**16  # bytes of an error's body that are read
 _requests: ContextVar[list[int]] = ContextVar("requests")  # made so far for the call of this task
 
 
@@ -154,10 +155,23 @@ def _new_client(config: EndpointConfig, retries: int) -> Any:
     async def count(_: Any) -> None:
         _requests.get()[0] += 1
 
+    async def shorten(response: Any) -> None:  # the package would read all of an error's body
+        if response.status_code >= 400:
+            body = bytearray()
+            async for chunk in response.aiter_bytes():
+                body += chunk
+                if len(body) > MAX_ERROR:
+                    break
+            await response.aclose()
+            response._content = bytes(body[:MAX_ERROR])
+
     # Deadlines are kept by whoever asks. Prompts and key go to the configured address only: no redirects, and no proxy
     # between this machine and itself.
     http = openai.DefaultAsyncHttpxClient(
-        event_hooks={"request": [count]}, timeout=None, follow_redirects=False, trust_env=not local
+        event_hooks={"request": [count], "response": [shorten]},
+        timeout=None,
+        follow_redirects=False,
+        trust_env=not local,
     )
     return openai.AsyncOpenAI(
         api_key=key or "none", base_url=config.base_url, max_retries=retries, timeout=None, http_client=http

@@ -33,7 +33,7 @@ def replayed(environment: Environment, start: Mapping[str, Any], calls: Sequence
             if done:
                 break
         return good
-    except EnvironmentFailure:
+    except Exception:  # whatever a benchmark's own code raises on calls that are played alone
         return []
     finally:
         session.close()

@@ -6,6 +6,7 @@ the token after it, as it samples in rollouts, and that token's log-probability 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -71,7 +72,7 @@ def check_proof(
     times that cannot be told from rounding, and is not asked for: learning rates are small, and bfloat16 is coarse.
     """
     gap = largest_gap(observed, proof.logprobs)
-    if gap > tolerance:
+    if not gap <= tolerance:  # a gap that is no number is no proof
         raise BackgroundError(
             f"version {version} did not arrive at the server: its log-probabilities of a fixed text differ from the "
             f"trainer's by {gap:.3g}, more than engine.proof_tolerance ({tolerance:.3g})"
@@ -89,7 +90,7 @@ def check_proof(
 def check_sampled(version: int, proof: Proof, token: int, logprob: float, tolerance: float) -> None:
     """Raise BackgroundError unless a token that was sampled after the text is scored as the trainer scores it."""
     gap = abs(logprob - proof.following[token]) if token < len(proof.following) else float("inf")
-    if gap > tolerance / TEMPERATURE:
+    if not gap <= tolerance / TEMPERATURE:
         raise BackgroundError(
             f"what the server samples from version {version} has other log-probabilities than the trainer's (a gap of "
             f"{gap:.3g} at temperature {TEMPERATURE}): a server that is joined has to be started with --logprobs-mode "
@@ -99,4 +100,5 @@ def check_sampled(version: int, proof: Proof, token: int, logprob: float, tolera
 
 def largest_gap(some: Sequence[float], others: Sequence[float]) -> float:
     """The largest difference of two texts' scores, token by token."""
-    return max((abs(a - b) for a, b in zip(some, others, strict=True)), default=0.0)
+    gaps = [abs(a - b) for a, b in zip(some, others, strict=True)]
+    return math.nan if any(map(math.isnan, gaps)) else max(gaps, default=0.0)

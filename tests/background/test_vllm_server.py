@@ -203,6 +203,7 @@ def test_what_cannot_be_started_is_named(server: VllmServer, model: Path, python
     refused(ConfigError, "on the CPU: set engine.sleep to false", sleep=True)
     refused(ConfigError, "runs already", url="http://127.0.0.1:1")
     refused(ConfigError, "must not hold --port=1, --host", arguments=["--port=1", "--host", "0.0.0.0"])
+    refused(ConfigError, "must not hold --max_model_len=9", arguments=["--max_model_len=9"])
     refused(ConfigError, "at most 512", rank=513)
     refused(BackgroundError, "no model folder", tmp_path / "nothing")
     refused(BackgroundError, "holds no config.json", str(tmp_path))

@@ -14,6 +14,7 @@ import pytest
 
 from coevolve_lab.config import EndpointConfig
 from coevolve_lab.endpoint import Cassette, Endpoint, Limits, ToolCall
+from coevolve_lab.endpoint.wire import MAX_BODY, MAX_ERROR
 from coevolve_lab.errors import ExplorerError, PrerequisiteError
 from tests.endpoint.conftest import GOOD, KEY, SCHEMA, Make, ask, everyone
 from tests.fake_endpoint import (
@@ -288,7 +289,7 @@ def test_what_no_call_can_get_past_is_raised_and_names_the_remedy(make: Make, co
 def test_a_remote_endpoint_needs_a_key_and_an_address(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
     with pytest.raises(ExplorerError, match=r"https://host\.example/v1 needs a key .* OPENAI_API_KEY"):
-        ask(make(None, base_url="https://user:password@host.example/v1"))
+        ask(make(None, base_url="https://host.example/v1"))
     with pytest.raises(ExplorerError, match="is not an address"):
         ask(make(None, base_url="host.example"))
     with FakeEndpoint(lambda request, number: says("hello")) as fake:
@@ -342,3 +343,31 @@ def test_the_fake_lists_its_model() -> None:
         urlopen(f"{fake.url}/models", timeout=10) as reply,
     ):
         assert json.load(reply)["data"][0]["id"] == "fake-1"
+
+
+def test_what_is_too_long_to_be_read_is_paid_for_all_the_same(make: Make) -> None:
+    with FakeEndpoint(lambda request, number: Answer(b" " * (MAX_BODY + 1))) as fake:
+        endpoint = make(fake, limits={"tokens": 10})
+        assert ask(endpoint, "s0").status == "cut"
+        assert ask(endpoint, "s1").status == "budget"
+        assert len(fake.requests) == 1
+
+
+def test_no_more_than_the_beginning_of_an_errors_body_is_read(make: Make) -> None:
+    with FakeEndpoint(lambda request, number: Answer(b"x" * (MAX_ERROR + 5_000_000), status=418)) as fake:
+        reply = ask(make(fake))
+    assert reply.status == "error"
+    assert len(reply.call.detail) < 1000
+
+
+def test_a_role_goes_on_being_asked_in_its_own_way(make: Make) -> None:
+    def strict(request: dict[str, Any], number: int) -> Answer:
+        return fails(400, "use max_completion_tokens instead") if "max_tokens" in request else says_json(GOOD)
+
+    with FakeEndpoint(strict) as fake:
+        guided = make(fake)
+        guided._endpoints["explore"] = guided._endpoints["explore"].model_copy(update={"structured": "text"})
+        assert ask(guided, "s0", role="reflect", schema=SCHEMA).status == "ok"
+        assert ask(guided, "s1", role="explore", schema=SCHEMA).status == "ok"
+        assert "response_format" in fake.requests[1]
+        assert "response_format" not in fake.requests[-1]

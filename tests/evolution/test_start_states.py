@@ -5,6 +5,7 @@ import pytest
 from coevolve_lab.errors import EnvironmentFailure
 from coevolve_lab.evolution.llm.transcripts import tool_names
 from coevolve_lab.evolution.start_states import offered_tools, open_start, replayed
+from coevolve_lab.records import Task
 from tests.evolution.conftest import START
 from tests.evolution.toy_world import ToySession, ToyWorld
 
@@ -29,3 +30,17 @@ def test_a_start_that_cannot_be_opened_offers_nothing() -> None:
     assert replayed(BrokenWorld(), START, ["total()"]) == []
     with pytest.raises(EnvironmentFailure, match="no such start"):
         open_start(BrokenWorld(), START)
+
+
+class DividingSession(ToySession):
+    def step(self, action: str) -> tuple[str, bool]:
+        raise ZeroDivisionError
+
+
+class DividingWorld(ToyWorld):
+    def open(self, task: Task) -> ToySession:
+        return DividingSession(task)
+
+
+def test_a_benchmark_whose_code_breaks_on_a_call_sinks_nothing_else() -> None:
+    assert replayed(DividingWorld(), START, ["total()"]) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -106,6 +107,12 @@ def test_the_prompts_logprobs_are_those_of_its_own_tokens() -> None:
 
 def _proof(*logprobs: float) -> Proof:
     return Proof(IDS, 1, logprobs, ())
+
+
+def test_a_gap_that_is_no_number_is_no_proof() -> None:
+    broken = Proof(IDS, 1, (math.nan,) * (len(IDS) - 1), (math.nan,) * 40)
+    with pytest.raises(BackgroundError, match="did not arrive"):
+        check_proof(1, broken, [-1.0] * (len(IDS) - 1), 0.05)
 
 
 def test_a_proof_tells_the_new_weights_from_others_and_from_the_old() -> None:
