@@ -48,6 +48,12 @@ class Parts:
     visits: dict[str, int] = field(default_factory=dict)
     step: int = 0
     warm_start_cached: bool | None = None  # None: the policy was not warm-started here
+    stop_server: Callable[[], object] | None = None  # ends the model server that was started for these parts
+
+    def close(self) -> None:
+        """End what lives outside of this process."""
+        if self.stop_server is not None:
+            self.stop_server()
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint holds besides weights, as plain JSON (design rule 7)."""
@@ -111,7 +117,7 @@ def assemble(
     if config.engine.kind == "vllm":
         if reader is None:
             raise ConfigError("engine.kind 'vllm' needs a run folder: the server is kept and finds its weights there")
-        _sample_by_server(config, policy, reader.run_dir / SERVER)
+        parts.stop_server = _sample_by_server(config, policy, reader.run_dir / SERVER)
     return parts
 
 
@@ -175,14 +181,15 @@ def _policy(
     return policy, cached
 
 
-def _sample_by_server(config: Config, policy: Policy, folder: Path) -> None:
-    """Start the run's vLLM server, or join one, and hand it the policy. A server of ours ends with its engine."""
+def _sample_by_server(config: Config, policy: Policy, folder: Path) -> Callable[[], object] | None:
+    """Start the run's vLLM server, or join one, and hand it the policy. Returns what ends a server of ours, which its
+    engine does as well when it is dropped."""
     ends, versions = policy.chat.end_ids, folder / "versions"
     if config.engine.url is not None:
         joined = VllmEngine(config.engine.url, None, ends, config.engine)
         policy.sample_by(joined, versions)
         _let_sleep(config, joined)
-        return
+        return None
     adapter = config.policy.lora if hasattr(policy.model, "peft_config") else None
     if adapter is None and find_vllm(config.engine.python).cpu:
         raise ConfigError(
@@ -205,9 +212,10 @@ def _sample_by_server(config: Config, policy: Policy, folder: Path) -> None:
         return begin()
 
     engine = VllmEngine(begin(), SERVED_NAME, ends, config.engine, begin_again)
-    weakref.finalize(engine, server.stop)
+    stop = weakref.finalize(engine, server.stop)
     policy.sample_by(engine, versions)
     _let_sleep(config, engine)
+    return stop
 
 
 def _let_sleep(config: Config, engine: VllmEngine) -> None:

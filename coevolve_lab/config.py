@@ -287,7 +287,7 @@ def fingerprint(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def load_config(source: str | Path | Mapping[str, Any] | Config, **overrides: Any) -> Config:
+def load_config(source: str | Path | Mapping[str, Any] | Config, /, **overrides: Any) -> Config:
     """A Config from a YAML file, a mapping or a Config, with keyword overrides merged in (nested mappings allowed).
 
     Raises ConfigError naming the key that is wrong and the nearest valid one, or what a value should have been.

@@ -19,7 +19,7 @@ from typing import Any
 from coevolve_lab import review
 from coevolve_lab.errors import ReviewPendingError, StoreError
 from coevolve_lab.evaluation.benchmark import evaluate_split
-from coevolve_lab.evolution import Occasion, unguided_contexts
+from coevolve_lab.evolution import Occasion, TaskSet, unguided_contexts
 from coevolve_lab.exchange.importing import MOST_ROWS, import_tasks
 from coevolve_lab.records import Evaluation, Task, Verdict
 from coevolve_lab.stages import Stages
@@ -106,10 +106,17 @@ class CoEvolve(Stages):
         self.snapshot()
 
     def _take_up_reviews(self) -> None:
-        if self.config.evolution.review != "auto" and (waiting := review.undecided(self.reader)):
+        if self.config.evolution.review != "auto" and (
+            waiting := review.undecided(self.reader, before=self.round_in_progress)
+        ):
+            kept = (
+                f"round {self.round_in_progress} has records that run.commit() keeps and run.close() drops"
+                if self._begun
+                else "all work up to here is committed"
+            )
             raise ReviewPendingError(
                 f"round {self.round_in_progress} begins once a person has decided about these drafts: {len(waiting)}; "
-                "task_review(run) shows them, run.decide(draft_id, 'accept') decides; all work up to here is committed"
+                f"task_review(run) shows them, run.decide(draft_id, 'accept') decides; {kept}"
             )
         if review.decided(self.reader, self.round_in_progress):
             self.review()
@@ -175,8 +182,10 @@ class CoEvolve(Stages):
         with self._stage("import", last) as work:
             verdicts, opinions = self._judged(imported.drafts, None, occasion)
             work.items = len(verdicts)
-            added = parts.task_set.append(verdicts)
+            grown = TaskSet(parts.task_set)
+            added = grown.append(verdicts)
             self._record([imported.context, *imported.drafts, *verdicts, *opinions, *added])
+            parts.task_set = grown
         self._write().commit(last, counters={"step": parts.step, "tasks": len(parts.task_set)})
         return verdicts
 

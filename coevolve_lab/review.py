@@ -29,6 +29,7 @@ select v.draft_id, v.round, v.reason, v.detail, v.score, v.similarity, d.origin,
        d.start, d.context_id, d.rollout_id
 from verdicts v join drafts d on d.id = v.draft_id
 where v.outcome = 'held' and not exists (select 1 from reviews r where r.draft_id = v.draft_id)
+qualify row_number() over (partition by v.draft_id order by v.id desc) = 1
 order by v.round, v.id
 """
 
@@ -44,9 +45,11 @@ def held(reader: RunReader) -> pl.DataFrame:
     return waiting.with_columns(pl.Series("decided", said, dtype=pl.String))
 
 
-def undecided(reader: RunReader) -> list[str]:
-    """Ids of the held drafts that nobody has decided about."""
+def undecided(reader: RunReader, before: int | None = None) -> list[str]:
+    """Ids of the held drafts that nobody has decided about; before: of rounds before this one."""
     waiting = held(reader)
+    if before is not None:
+        waiting = waiting.filter(waiting["round"] < before)
     return waiting.filter(waiting["decided"].is_null())["draft_id"].to_list()
 
 
@@ -69,7 +72,7 @@ def decide(
     edited = edited_parts(turns, solution)
     if (decision == "edit") != bool(edited[0]):
         raise StoreError("an edit needs turns and, for each turn, the calls that solve it; the others take neither")
-    waiting = held(reader)["draft_id"].to_list()
+    waiting = reader.sql(_HELD)["draft_id"].to_list()  # not held(): what was decided before does not matter here
     if draft_id not in waiting:
         names = ", ".join(waiting[:5]) or "none"
         raise StoreError(f"draft {draft_id!r} does not wait for a decision in {reader.run_dir}; waiting: {names}")

@@ -19,7 +19,7 @@ from tqdm.auto import tqdm
 from coevolve_lab import review
 from coevolve_lab.assembly import Parts, assemble
 from coevolve_lab.errors import StoreError
-from coevolve_lab.evolution import UNEXECUTED, Occasion, judge_of, plan_contexts, validate_drafts
+from coevolve_lab.evolution import UNEXECUTED, Occasion, TaskSet, judge_of, plan_contexts, validate_drafts
 from coevolve_lab.evolution.risk import hold_rule
 from coevolve_lab.policy.rollout import play, stable_seed
 from coevolve_lab.records import (
@@ -60,7 +60,9 @@ class Stages(Run):
     def close(self) -> None:
         """Let others write to the run. What was not committed is lost to it."""
         super().close()
-        self._parts = None
+        parts, self._parts = self._parts, None
+        if parts is not None:
+            parts.close()
 
     # ---- stage 1: train, and read weakness signals off the rollouts (section 3.1)
 
@@ -178,8 +180,11 @@ class Stages(Run):
 
     def append(self, verdicts: Sequence[Verdict]) -> list[Task]:
         """Accepted tasks enter D_t; returns those that are new."""
-        added = self._ready().task_set.append(verdicts)
+        parts = self._ready()
+        grown = TaskSet(parts.task_set)  # D_t grows once its tasks are taken for the record, or not at all
+        added = grown.append(verdicts)
         self._finish("append", added)
+        parts.task_set = grown
         return added
 
     def review(self) -> list[Task]:
@@ -194,9 +199,12 @@ class Stages(Run):
             known = [*parts.task_set, *(verdict.task for verdict in accepted if verdict.task)]
             verdicts = validate_drafts(edits, parts.environment, parts.guard, known, self._occasion("validate"))
             work.items = len(reviews)
-            added = parts.task_set.append([*accepted, *verdicts])
-            self._calls["validate"] += bool(edits)
+            grown = TaskSet(parts.task_set)
+            added = grown.append([*accepted, *verdicts])
             self._finish("review", [*edits, *verdicts, *reviews, *added])
+            parts.task_set = grown
+            self._calls["validate"] += bool(edits)
+            self._write().flush()  # from now on every reader sees that these drafts no longer wait
         return added
 
     # ---- what the run works with right now
@@ -224,11 +232,13 @@ class Stages(Run):
             opinions.extend(judge_of(parts.explorer).judge(judged, occasion))
             return opinions
 
+        again = {draft.id for draft in drafts}  # a draft that is validated again is no duplicate of itself
+        waiting = [task for task in review.held_tasks(self.reader) if task.draft_id not in again]
         verdicts = validate_drafts(
             drafts,
             parts.environment,
             parts.guard,
-            [*parts.task_set, *review.held_tasks(self.reader)],
+            [*parts.task_set, *waiting],
             occasion,
             execute=self.config.evolution.validate_drafts,
             limit=limit,

@@ -207,3 +207,9 @@ def test_the_module_is_the_command() -> None:
 def test_the_default_config_is_there() -> None:
     assert (ROOT / DEMO_CONFIG).is_file()
     assert parser().parse_args(["demo"]).config == DEMO_CONFIG
+
+
+def test_lists_do_not_fit_into_csv(say) -> None:
+    code, _, complaint = say("sql", "first", "select id, turns from tasks", "--csv")
+    assert code == 2
+    assert "turns" in complaint

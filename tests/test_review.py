@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from coevolve_lab import CoEvolve, review
 from coevolve_lab.errors import ReviewPendingError, StoreError
+from coevolve_lab.records import Task, TaskDraft
 from coevolve_lab.store import RunReader
 from coevolve_lab.store.mailbox import posted_reviews
 from tests.loop_world import assert_nothing_twice, new_run, rows, warm_cache
@@ -244,3 +246,52 @@ def test_an_edit_is_checked_against_what_is_accepted_beside_it(run: CoEvolve) ->
     verdict = run.check_edit(other, twin["turns"], twin["solution"])
     assert (verdict.reason == "duplicate") == (started == twin["start"])
     assert run.check_edit(one, twin["turns"], twin["solution"]).reason != "duplicate"
+
+
+def test_tasks_whose_record_failed_are_not_in_memory_either(run: CoEvolve) -> None:
+    accept_all(run)
+    record = run._record
+
+    def interrupted(records: Any) -> None:
+        if any(isinstance(one, Task) for one in records):
+            raise KeyboardInterrupt
+        record(records)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "_record", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run.round()
+    run.round()
+    assert len(run.task_set) == run.tasks().height
+    assert run.tasks().height >= HELD
+
+
+def test_a_decision_that_is_in_force_cannot_be_changed(run: CoEvolve) -> None:
+    name = ids(run)[0]
+    accept_all(run)
+    run.review()
+    with pytest.raises(StoreError, match="does not wait"):
+        review.decide(RunReader(run.run_dir), name, "reject", "too late")
+
+
+def test_a_round_waits_for_drafts_of_earlier_rounds_only(run: CoEvolve) -> None:
+    accept_all(run)
+    run.review()
+    batch = run.rollout()
+    run.train(batch)
+    verdicts = run.validate(run.abstract(run.explore(run.reflect(run.find_signals(batch)))))
+    again = run.validate([draft for draft in run.reader.records(TaskDraft, "round = 1")])
+    assert {v.draft_id for v in verdicts if v.outcome == "held"} == {v.draft_id for v in again if v.outcome == "held"}
+    assert len(ids(run)) == len(set(ids(run)))
+    run.round()
+    assert run.reader.committed_round == 1
+    run.rollout(run.task_set[:1])
+    with pytest.raises(ReviewPendingError, match=r"run\.close\(\) drops"):
+        run.round()
+
+
+def test_a_decision_too_long_to_be_read_is_not_taken(run: CoEvolve) -> None:
+    name = ids(run)[0]
+    with pytest.raises(StoreError, match="are taken"):
+        run.decide(name, "edit", turns=["x" * 1_100_000], solution=[["show(key='a')"]])
+    assert name in ids(run)

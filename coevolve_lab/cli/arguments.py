@@ -59,7 +59,9 @@ def parser() -> argparse.ArgumentParser:
     api.add_argument("--key-env", default="OPENAI_API_KEY", help="variable that holds the key")
     api.add_argument("--connections", type=_count, default=32, help="calls in flight (default: 32)")
     api.add_argument("--prices", type=float, nargs=2, default=(0.0, 0.0), metavar=("IN", "OUT"), help="per 1M tokens")
-    api.add_argument("--max-cost", type=float, help="stop when this much is spent; the same command goes on")
+    api.add_argument(
+        "--max-cost", type=float, help="stop when this much is spent in all; with a larger sum the command goes on"
+    )
     _add_settings(evaluate)
 
     figures = add("figures", commands.figures, "write all figures of a run as HTML, and as PNG where Chromium is")

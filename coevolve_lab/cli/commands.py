@@ -19,6 +19,15 @@ if TYPE_CHECKING:
 PROGRAM = "coevolve-lab"
 DEMO_CONFIG = "configs/bfcl-tiny.yaml"
 DEMO_RUN = "data/runs/demo"
+API_DEFAULTS: dict[str, Any] = {  # of what evaluates an API model; see arguments.py
+    "env": "bfcl",
+    "base_url": None,
+    "key_env": "OPENAI_API_KEY",
+    "connections": 32,
+    "prices": (0.0, 0.0),
+    "max_cost": None,
+    "set": [],
+}
 
 
 def demo(args: argparse.Namespace) -> None:
@@ -88,6 +97,14 @@ def evaluate(args: argparse.Namespace) -> None:
     if args.model:
         _evaluate_api(args)
         return
+    ignored = [
+        f"--{name.replace('_', '-')}" for name, default in API_DEFAULTS.items() if getattr(args, name) != default
+    ]
+    if ignored:
+        raise ConfigError(
+            f"{', '.join(ignored)}: for an API model only (--model openai:NAME); a run's policy is evaluated under the "
+            f"run's own config: {PROGRAM} fork --set changes it"
+        )
     if args.run_dir is None:
         raise ConfigError("name the RUN_DIR whose policy is to play, or an API model with --model openai:NAME")
     from coevolve_lab.loop import CoEvolve
@@ -110,11 +127,12 @@ def _evaluate_api(args: argparse.Namespace) -> None:
     from coevolve_lab.store import RunReader
 
     config = api_config(args.model, args.env, args.split or "test", **settings(args.set))
-    folder = args.run_dir or f"data/evaluations/{args.env}-{Path(config.name.partition(':')[2]).name}"
+    model = args.model.partition(":")[2]  # ``--set name=...`` calls the results something else
+    folder = args.run_dir or f"data/evaluations/{args.env}-{Path(model).name}"
     args.go_on = "the same command"
     prompt, completion = args.prices
     endpoint = EndpointConfig(
-        model=config.name.partition(":")[2],
+        model=model,
         base_url=args.base_url,
         api_key_env=args.key_env,
         price_prompt=prompt,
@@ -165,6 +183,10 @@ def sql(args: argparse.Namespace) -> None:
     from coevolve_lab.store import RunReader
 
     frame = RunReader(args.run_dir).sql(args.query)
+    if args.csv and (nested := [name for name, kind in frame.schema.items() if kind.is_nested()]):
+        raise StoreError(
+            f"CSV has no lists, and {', '.join(nested)} are: leave them out, or write e.g. to_json({nested[0]})"
+        )
     print(frame.write_csv() if args.csv else as_text(frame), end="" if args.csv else "\n")
 
 

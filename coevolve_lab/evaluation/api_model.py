@@ -63,9 +63,11 @@ def evaluate_model(
     started = time.monotonic()
     episodes = run_async(_play_all(environment, tasks, endpoint, max_steps, temperature, progress))
     if unplayed := [episode for episode in episodes if episode.unplayed]:
+        spent = any(episode.unplayed.startswith("budget") for episode in unplayed)
         raise ExplorerError(
-            f"{len(unplayed)} of {len(tasks)} tasks could not be played to their end ({unplayed[0].unplayed}); the "
-            "others are recorded: the same command goes on from there"
+            f"{len(unplayed)} of {len(tasks)} tasks could not be played to their end ({unplayed[0].unplayed}); what "
+            "was answered is recorded, and counts as spent: the same command "
+            + ("with a larger budget (--max-cost) goes on from there" if spent else "goes on from there")
         )
     trajectories = [
         Trajectory(

@@ -49,13 +49,13 @@ def evaluate_api(
     it again), StoreError when the folder is another run's, PrerequisiteError for a benchmark that is not installed.
     """
     run_dir = Path(run_dir)
+    split = config.environment.evaluation_split
+    environment = environments.make(config.environment.name, **config.environment.arguments())
+    tasks = environment.tasks(split)  # before a folder keeps a config that cannot be played
     started = (run_dir / "config.json").exists()
     with RunWriter.open(run_dir, config) if started else RunWriter.create(run_dir, config) as writer:
         if writer.committed_round is not None:
             return writer.reader.records(Evaluation)[-1]
-        split = config.environment.evaluation_split
-        environment = environments.make(config.environment.name, **config.environment.arguments())
-        tasks = environment.tasks(split)
         asked = Endpoint({ROLE: endpoint}, limits or Limits(), Cassette(run_dir / CASSETTE))
         played, began = 0, time.monotonic()
 

@@ -33,6 +33,8 @@ def copy_until(
     manifests = reader.manifests()
     if round not in manifests:
         raise StoreError(f"{source.path} has no round {round}; committed rounds: {sorted(manifests) or 'none'}")
+    if source.path.resolve() in target.path.resolve().parents:
+        raise StoreError(f"{target.path} lies inside the run itself: choose a folder beside it for the fork")
     if target.path.exists():
         raise StoreError(f"{target.path} exists already: choose another folder for the fork")
     building = RunFolder(target.path.with_name(f"{target.path.name}.{os.getpid()}.tmp"))

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from coevolve_lab.errors import StoreError
 from coevolve_lab.records import Decision, Review, from_dict, to_dict
-from coevolve_lab.store import run_folder
+from coevolve_lab.store import run_folder, schema
 
 FOLDER = "reviews"
 MOST_BYTES = 1_000_000  # of one decision; a draft is a tenth of that at most
@@ -23,10 +23,12 @@ MOST_BYTES = 1_000_000  # of one decision; a draft is a tenth of that at most
 
 def post_review(run_dir: Path, review: Review) -> None:
     """Leave a decision for the run, in place of an earlier one on the same draft."""
-    folder = Path(run_dir) / FOLDER
+    folder, text = Path(run_dir) / FOLDER, json.dumps(to_dict(review), indent=1)
+    if len(text) > MOST_BYTES:
+        raise StoreError(f"the decision on {review.draft_id!r} has {len(text)} bytes; at most {MOST_BYTES} are taken")
     with run_folder.writing(folder):
         folder.mkdir(exist_ok=True)
-    run_folder.write_text(folder / _name(review.draft_id), json.dumps(to_dict(review), indent=1))
+    run_folder.write_text(folder / _name(review.draft_id), text)
 
 
 def posted_reviews(run_dir: Path) -> dict[str, Review]:
@@ -39,9 +41,10 @@ def posted_reviews(run_dir: Path) -> dict[str, Review]:
             review = from_dict(Review, json.loads(path.read_text(encoding="utf-8")))
             if review.decision not in get_args(Decision) or (review.decision == "edit") != bool(review.turns):
                 raise ValueError(f"a decision {review.decision!r} with {len(review.turns)} turns")
+            schema.to_frames([review])  # raises StoreError for a value of another type
             if path.name != _name(review.draft_id):
                 raise ValueError(f"it is about {review.draft_id!r}")
-        except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError, StoreError) as error:
             raise StoreError(f"the decision in {path} cannot be read ({error}); delete it and decide again") from error
         found[review.draft_id] = review
     return found

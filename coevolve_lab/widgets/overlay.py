@@ -115,6 +115,7 @@ class Runs(view.View):
                 kept = tuple(name for name in self.chosen.value if name in readable)
                 self.chosen.options = readable
                 self.chosen.value = kept or readable[:2]
+        if not self.error:  # apart: the guard around what goes well would wipe what draw says
             self.draw()
 
     def draw(self) -> None:

@@ -39,6 +39,8 @@ class PagedTable(view.View):
         counted: str = "",
         on_filter: Callable[[], None] | None = None,
     ) -> None:
+        if not isinstance(page_size, int) or page_size < 1:
+            raise ValueError(f"page_size is a number of rows, at least 1; got {page_size!r}")
         super().__init__()
         self._reader, self._rows, self._order, self._columns = reader, rows, order, columns
         self._details, self._counted, self._on_filter = details, counted or rows, on_filter

@@ -137,17 +137,22 @@ class TaskReview(view.View):
             if decision == "reject" and not reason:
                 self._say("Say in a few words why, then press the button again: the reason stays with the drafts.")
                 return
-            chosen = self.drafts.undecided()
+            waiting = set(review.undecided(self._reader))  # the run, or somebody else, may have been faster
+            shown = self.drafts.undecided()
+            chosen = [name for name in shown if name in waiting]
             for draft_id in chosen:
                 review.decide(self._reader, draft_id, decision, reason)
             self.sure.value, self.why_all.value = False, ""
             self.refresh()
-            self._open_next("", f"{len(chosen)} drafts {_PAST[decision]}.")
+            gone = len(shown) - len(chosen)
+            late = f" {gone} of those shown no longer waited." if gone else ""
+            self._open_next("", f"{len(chosen)} drafts {_PAST[decision]}.{late}")
 
     def _open_next(self, after: str = "", said: str = "") -> None:
         """Open the next draft in the list that nobody has decided about."""
         with self.guarded():
-            held, decided = self._summarize()
+            _, decided = self._summarize()
+            held = self.drafts.passing()
             place = held.index(after) + 1 if after in held else 0
             chosen = next((name for name in (*held[place:], *held[:place]) if name not in decided), None)
             self._say(said)
@@ -203,7 +208,9 @@ class TaskReview(view.View):
     def _list_changed(self) -> None:
         with self.guarded():
             self.sure.value = False  # it was said of the rows that were shown then
-            self._summarize()
+            held, _ = self._summarize()
+            if self._draft is not None and self._draft["id"] not in held:  # the run has taken it up since
+                self._open(self._draft["id"])
 
     def _count_shown(self) -> None:
         count = len(self.drafts.undecided())
@@ -277,6 +284,11 @@ class HeldDrafts(PagedTable):
         """Ids of all held drafts, in this order, and of those that somebody has decided about."""
         held = self._reader.sql(f"select id from ({_HELD}) order by {_ORDER}")["id"].to_list()
         return held, set(posted_reviews(self._reader.run_dir)) & set(held)
+
+    def passing(self) -> list[str]:
+        """Ids of the held drafts that pass the filter, in this order, whichever of WHICH is shown."""
+        where = self.condition(narrowed=False)
+        return self._reader.sql(f"with rows as ({_HELD}) select id from rows{where} order by {_ORDER}")["id"].to_list()
 
     def undecided(self) -> list[str]:
         """Ids of the drafts of this page that nobody has decided about."""

@@ -11,10 +11,10 @@ from coevolve_lab.figures import style
 from coevolve_lab.widgets import markup, view
 from coevolve_lab.widgets.figure import LiveFigure
 from coevolve_lab.widgets.paging import PagedTable
-from coevolve_lab.widgets.progress_figure import WIDTH
 from coevolve_lab.widgets.replay import TrajectoryView
 
 # 0 and 1 stand alone, because "failed" and "solved" mean exactly these; in between, tenths with their upper end.
+WIDTH = 880  # both ends, failed and solved, are in sight beside a laptop's file browser
 BINS = ("0", *(f"{i / 10:g}-{(i + 1) / 10:g}" for i in range(10)), "1")
 # 0.7 * 10 is a little more than 7 in floating point and must not round up.
 _BIN = "case when score <= 0 then 0 when score >= 1 then 11 else ceil(score * 10 - 1e-9)::bigint end"
@@ -92,7 +92,6 @@ class TrajectoryBrowser(view.View):
         chosen = W.HBox([self.scores, self.listed, self.any_score])
         self.fill([self.live.widget, chosen, self.rows, self.below])
         self.draw()
-        self.live.traces["trajectories"].on_click(self._clicked)
 
     def draw(self) -> None:
         """Count again what passes the filters, by score."""
@@ -100,6 +99,7 @@ class TrajectoryBrowser(view.View):
             counts = self.counts()
             first, last = self.scores.index
             shades = [1.0 if first <= i <= last else _FADED for i in range(len(BINS))]
+            new = "trajectories" not in self.live.traces
             with self.live.batch():
                 self.live.put(
                     "trajectories",
@@ -113,6 +113,8 @@ class TrajectoryBrowser(view.View):
                     cliponaxis=False,
                     hovertemplate="score %{x}: %{y:,} trajectories<extra></extra>",
                 )
+            if new:  # here, because a first look at a damaged run draws nothing
+                self.live.traces["trajectories"].on_click(self._clicked)
 
     def counts(self) -> list[int]:
         """Number of trajectories in each of BINS that pass the filters, whichever bins are listed."""

@@ -161,7 +161,31 @@ def test_the_command_says_what_came_of_it(
     out = capsys.readouterr().out
     assert "held_out: 0.000 ± 0.000 on 5 tasks in data/evaluations/bfcl-fake-1" in out
     assert "prompt_tokens" in out
+    assert served.requests[0]["model"] == "house/fake-1"
     assert main(["evaluate"]) == 2
     assert "--model openai:NAME" in capsys.readouterr().err
     with pytest.raises(ConfigError, match="openai:NAME"):
         api_config("qwen3-max", "bfcl", "test")
+
+
+def test_a_larger_budget_goes_on_where_a_smaller_one_ended(cases: list[Task], tmp_path: Path) -> None:
+    with fake.FakeEndpoint(oracle(cases)) as served:
+        with pytest.raises(ExplorerError, match="with a larger budget"):
+            evaluate(cases, endpoint(served.url, tmp_path, tokens=500, connections=1))
+        before = len(served.requests)
+        evaluation, _ = evaluate(cases, endpoint(served.url, tmp_path, tokens=10**9))
+        whole = len(served.requests)
+        evaluate(cases, endpoint(served.url, tmp_path / "anew"))
+        assert len(served.requests) - whole == whole
+    assert before > 0
+    assert evaluation.score == 1.0
+
+
+def test_what_was_typed_wrong_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["evaluate", "--model", "openai:fake-1", "--split", "heldout"]) == 2
+    assert not (tmp_path / "data").exists()
+    assert main(["evaluate", "some-run", "--set", "seed=1", "--max-cost", "3"]) == 2
+    assert "--set" in capsys.readouterr().err

@@ -47,6 +47,7 @@ def test_any_draft_id_stays_inside_the_folder(tmp_path: Path, name: str) -> None
         json.dumps({"id": "x"}),
         json.dumps({**to_dict(ONE), "verdict": "fine"}),
         json.dumps({**to_dict(ONE), "turns": 3}),
+        json.dumps({**to_dict(ONE), "reason": 5}),
         json.dumps({**to_dict(ONE), "decision": "maybe"}),
         json.dumps({**to_dict(ONE), "decision": "accept"}),
         json.dumps({**to_dict(ONE), "draft_id": "d2"}),

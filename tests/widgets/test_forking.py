@@ -110,3 +110,16 @@ def test_hostile_settings_are_refused(hostile: str) -> None:
 
 def test_nothing_typed_changes_nothing() -> None:
     assert settings("  \n# only a remark") == {}
+
+
+def test_a_fork_is_no_part_of_the_run_that_it_leaves(form: Fork, tmp_path: Path) -> None:
+    form.folder.value = "own/inside"
+    form.make.click()
+    assert "inside the run" in form.error
+    assert not (tmp_path / "own" / "inside").exists()
+
+
+def test_settings_named_like_a_parameter_are_settings(form: Fork) -> None:
+    form.changes.value = "source: 1"
+    form.make.click()
+    assert "unknown key" in form.error

@@ -53,3 +53,13 @@ def test_an_empty_folder_says_how_to_begin(tmp_path: Path) -> None:
     view = runs(tmp_path)
     assert "coevolve-lab demo" in view.table.value
     assert "coevolve-lab demo" in view._repr_mimebundle_()["text/html"]
+
+
+def test_too_many_marked_runs_are_told_of_after_a_refresh_too(folder: Path, finished_dir: Path) -> None:
+    for name in ("four", "five"):
+        shutil.copytree(finished_dir, folder / name)
+    view = runs(folder)
+    view.chosen.value = ("one", "two", "three", "four", "five")
+    assert "first 4" in view.error
+    view.again.click()
+    assert "first 4" in view.error

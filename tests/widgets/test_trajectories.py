@@ -169,3 +169,16 @@ def test_reading_again_sees_what_was_added(tmp_path: Path) -> None:
 
 def test_no_run_is_an_error_text() -> None:
     assert "does not exist" in trajectory_browser("nowhere").error
+
+
+@pytest.mark.parametrize("size", [0, -1, "x", None])
+def test_a_page_has_a_number_of_rows(finished: CoEvolve, size: object) -> None:
+    assert "page_size" in trajectory_browser(finished, page_size=size).error
+
+
+def test_a_damaged_part_is_named(own_run: CoEvolve) -> None:
+    path = sorted((own_run.run_dir / "tables" / "trajectories").glob("*.parquet"))[0]
+    path.write_bytes(path.read_bytes()[:1000])
+    error = trajectory_browser(own_run.run_dir).error
+    assert "StoreError" in error
+    assert "KeyError" not in error
