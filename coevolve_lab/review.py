@@ -86,6 +86,8 @@ def decide(
 def decided(reader: RunReader, round: int) -> list[Review]:
     """Decisions that were left and are not yet in force, as records of the round that takes them up."""
     posted = posted_reviews(reader.run_dir)
+    if not posted:  # as in every round of a run that nobody reviews
+        return []
     waiting = held(reader)["draft_id"].to_list()
     return [replace(posted[name], round=round) for name in waiting if name in posted]
 

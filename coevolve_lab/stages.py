@@ -36,6 +36,7 @@ from coevolve_lab.records import (
 )
 from coevolve_lab.run import Run
 from coevolve_lab.signals import find_signals
+from coevolve_lab.store import quoted
 
 
 @dataclass
@@ -287,7 +288,7 @@ class Stages(Run):
         known = {trajectory.group_id for trajectory in self._round_trajectories}
         if not (missing := dict.fromkeys(s.group_id for s in signals if s.group_id not in known)):
             return self._round_trajectories
-        names = ", ".join("'" + name.replace("'", "''") + "'" for name in missing)
+        names = ", ".join(map(quoted, missing))
         return self._round_trajectories + self.reader.records(Trajectory, f"group_id in ({names})")
 
     def _unrecorded(self, signals: Sequence[Signal]) -> list[Signal]:
@@ -300,7 +301,7 @@ class Stages(Run):
     def _contexts_of(self, triplets: Sequence[Triplet]) -> list[ExplorationContext]:
         wanted = dict.fromkeys(triplet.context_id for triplet in triplets)
         if missing := [name for name in wanted if name not in self._contexts]:
-            names = ", ".join(f"'{name}'" for name in missing)
+            names = ", ".join(map(quoted, missing))
             found = self.reader.records(ExplorationContext, f"id in ({names})")
             self._contexts.update({context.id: context for context in found})
         return [self._contexts[name] for name in wanted]

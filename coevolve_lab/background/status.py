@@ -50,7 +50,7 @@ class RunStatus:
             if self.stage and self.state == "running":
                 parts.append(f"{self.stage} {self.done}/{self.total}" if self.total else self.stage)
             if self.eta is not None and self.state == "running":
-                parts.append(f"about {_duration(self.eta)} to go")
+                parts.append(f"about {duration(self.eta)} to go")
             parts.append(f"pid {self.pid}")
         lines = [", ".join(parts)]
         return "\n".join([*lines, *(text for text in (self.message, self.error) if text)])
@@ -67,7 +67,8 @@ def write_status(folder: Path, status: RunStatus) -> None:
     write_json(folder / "status.json", status.to_json())
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """In words: seconds, minutes or hours."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from coevolve_lab.cli import commands
-from coevolve_lab.cli.commands import DEMO_CONFIG, DEMO_RUN, PROGRAM
+from coevolve_lab.cli.commands import API_DEFAULTS, DEMO_CONFIG, DEMO_RUN, PROGRAM
 
 
 def parser() -> argparse.ArgumentParser:
@@ -54,15 +54,16 @@ def parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--split", help="which one (default: environment.evaluation_split; with --model: test)")
     api = evaluate.add_argument_group("an API model", "the key comes from OPENAI_API_KEY, or the variable named")
     api.add_argument("--model", metavar="openai:NAME", help="any model behind an OpenAI-compatible interface")
-    api.add_argument("--env", default="bfcl", help="environment (default: bfcl)")
+    api.add_argument("--env", help="environment (default: bfcl)")
     api.add_argument("--base-url", help="the endpoint, ending in /v1 (default: OPENAI_BASE_URL, or OpenAI's own)")
-    api.add_argument("--key-env", default="OPENAI_API_KEY", help="variable that holds the key")
-    api.add_argument("--connections", type=_count, default=32, help="calls in flight (default: 32)")
-    api.add_argument("--prices", type=float, nargs=2, default=(0.0, 0.0), metavar=("IN", "OUT"), help="per 1M tokens")
+    api.add_argument("--key-env", help="variable that holds the key")
+    api.add_argument("--connections", type=_count, help="calls in flight (default: 32)")
+    api.add_argument("--prices", type=float, nargs=2, metavar=("IN", "OUT"), help="per 1M tokens")
     api.add_argument(
         "--max-cost", type=float, help="stop when this much is spent in all; with a larger sum the command goes on"
     )
     _add_settings(evaluate)
+    evaluate.set_defaults(**{name: default for name, default in API_DEFAULTS.items() if name != "set"})
 
     figures = add("figures", commands.figures, "write all figures of a run as HTML, and as PNG where Chromium is")
     figures.add_argument("--out", help="folder (default: RUN_DIR/figures)")

@@ -17,7 +17,7 @@ from coevolve_lab.exchange.columns import TASKS, trajectories
 from coevolve_lab.exchange.messages import task_messages, trajectory_messages
 from coevolve_lab.exchange.writing import Exported, Row, format_of, write_pages
 from coevolve_lab.records import Step, Task, Trajectory, to_dict
-from coevolve_lab.store import RunReader, schema
+from coevolve_lab.store import RunReader, quoted, schema
 
 PAGE = 256  # rows held in memory at a time
 
@@ -112,7 +112,7 @@ def export_trajectories(
     done = Exported(Path(path), format_of(path, format))
     tools_of = _tools_of(environment, done)
     foreign = lru_cache(maxsize=1)(lambda: _environment_tasks(environment))
-    where = [f"purpose = '{_quoted(purpose)}'"]
+    where = [f"purpose = {quoted(purpose)}"]
     if min_score is not None:
         where.append(f"score >= {float(min_score)}")
     if policy_version is not None:
@@ -225,8 +225,4 @@ def _environment_tasks(environment: Environment | None) -> dict[str, Task]:
 
 
 def _listed(names: Sequence[str] | set[str]) -> str:
-    return ", ".join(f"'{_quoted(name)}'" for name in names)
-
-
-def _quoted(text: str) -> str:
-    return text.replace("'", "''")
+    return ", ".join(map(quoted, names))

@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from coevolve_lab.store import RunReader
+from coevolve_lab.store import RunReader, quoted
 
 MOST_MEMBERS, MOST_CONTEXTS, MOST_TRIPLETS, MOST_DRAFTS, MOST_VISITS = 32, 12, 120, 40, 400
-
-
-def quoted(value: object) -> str:
-    """A value as an SQL string literal."""
-    return "'" + str(value).replace("'", "''") + "'"
 
 
 def signal(reader: RunReader, signal_id: str) -> dict[str, Any] | None:

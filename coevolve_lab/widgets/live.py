@@ -13,6 +13,7 @@ import ipywidgets as W
 import polars as pl
 
 from coevolve_lab.background import Background, RunStatus
+from coevolve_lab.background.status import duration
 from coevolve_lab.config import TrainingConfig
 from coevolve_lab.report import rounds_table
 from coevolve_lab.widgets import markup, view
@@ -134,7 +135,7 @@ class Dashboard(view.View):
         if left is None and done and done < wanted:
             left = (wanted - done) * progress.seconds / done
         if left is not None and (done or 0) < wanted:
-            parts.append(f"about {_duration(left)} to go")
+            parts.append(f"about {duration(left)} to go")
         limit = self._reader.config["training"].get("gap_alarm", TrainingConfig().gap_alarm)  # older runs have none
         parts += _gap_alarm(progress.updates, float(limit))
         parts += [markup.text(said) for said in (status.message, status.error) if said]
@@ -237,9 +238,3 @@ def _gap_alarm(updates: pl.DataFrame, limit: float) -> list[str]:
         f"{markup.tag('log-prob gap', good=False)} {worst['gap']:.3g} nats a token at step {worst['step']}, "
         f"now {now:.3g} (alarm at {limit:g})"
     ]
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

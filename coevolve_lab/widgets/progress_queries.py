@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from coevolve_lab.store import RunReader
+from coevolve_lab.store import RunReader, quoted
 from coevolve_lab.widgets.figure import MOST_POINTS
 
 MOST_ROUNDS = 200  # bars that can still be told apart; more rounds share one
@@ -73,7 +73,7 @@ class Progress:
 def look(reader: RunReader, last: Progress | None = None) -> Progress:
     """Read a run's progress; nothing is loaded that is not shown. last: an earlier look at the same run, so that only
     tables that changed since are read."""
-    split = "'" + str(reader.config["environment"]["evaluation_split"]).replace("'", "''") + "'"
+    split = quoted(reader.config["environment"]["evaluation_split"])
     now = version(reader)
     frames = {
         table: getattr(last, table)

@@ -13,8 +13,8 @@ from urllib.request import urlopen
 import pytest
 
 from coevolve_lab.config import EndpointConfig
-from coevolve_lab.endpoint import Cassette, Endpoint, Limits, ToolCall
-from coevolve_lab.endpoint.wire import MAX_BODY, MAX_ERROR
+from coevolve_lab.endpoint import Cassette, Endpoint, Limits, ToolCall, run_async
+from coevolve_lab.endpoint.wire import MAX_BODY, MAX_ERROR, RefusedError, Wire
 from coevolve_lab.errors import ExplorerError, PrerequisiteError
 from tests.endpoint.conftest import GOOD, KEY, SCHEMA, Make, ask, everyone
 from tests.fake_endpoint import (
@@ -354,10 +354,20 @@ def test_what_is_too_long_to_be_read_is_paid_for_all_the_same(make: Make) -> Non
 
 
 def test_no_more_than_the_beginning_of_an_errors_body_is_read(make: Make) -> None:
+    async def refused(url: str) -> int:
+        wire = Wire(1, 0)
+        try:
+            message = [{"role": "user", "content": "go"}]
+            await wire.post(EndpointConfig(model="m", base_url=url), {"model": "m", "messages": message}, [0])
+        except RefusedError as error:
+            return len(error.__cause__.response.content)  # type: ignore[union-attr]
+        finally:
+            await wire.close()
+        raise AssertionError("it was not refused")
+
     with FakeEndpoint(lambda request, number: Answer(b"x" * (MAX_ERROR + 5_000_000), status=418)) as fake:
-        reply = ask(make(fake))
-    assert reply.status == "error"
-    assert len(reply.call.detail) < 1000
+        assert 0 < run_async(refused(fake.url)) <= MAX_ERROR
+        assert ask(make(fake)).status == "error"
 
 
 def test_a_role_goes_on_being_asked_in_its_own_way(make: Make) -> None:
