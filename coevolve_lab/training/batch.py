@@ -1,5 +1,7 @@
 """Which trajectories of a batch are trained on: groups checked for size and variance before any forward pass.
 
+``select`` is GRPO's choice, ``worth_imitating`` that of filtered imitation (ReST).
+
 Design rule 1: a bad rollout is data. Trajectories that the agent itself spoiled (out of steps, tokens or time, or not
 to be parsed) stay with the score they got; those that the environment or the engine broke leave their group, and the
 group, now partial, is dropped or refused as the config says. Design rule 3: a group whose scores are all equal has no
@@ -70,6 +72,28 @@ def select(trajectories: Iterable[Trajectory], group_size: int, on_partial_group
         all_solved=fates["solved"],
         dropped=fates["dropped"],
         reward=fmean(scores) if scores else 0.0,
+        action_tokens=sum(len(step.token_ids) for t in given for step in t.steps),
+    )
+
+
+def worth_imitating(trajectories: Iterable[Trajectory], above: float) -> Batch:
+    """The usable trajectories with a score greater than ``above`` and an action, as a batch to be imitated.
+
+    A group of which some are counts as trained, one of which none is as all failed, one without a usable trajectory as
+    dropped; a group that is all solved has as much to imitate as any.
+    """
+    given = list(trajectories)
+    usable = [t for t in given if t.status not in _NOT_THE_AGENT]
+    trained = [t for t in usable if t.score > above and any(step.token_ids for step in t.steps)]
+    groups, seen, taught = ({t.group_id for t in some} for some in (given, usable, trained))
+    return Batch(
+        trained=tuple(trained),
+        groups=len(groups),
+        trained_groups=len(taught),
+        all_failed=len(seen - taught),
+        all_solved=0,
+        dropped=len(groups - seen),
+        reward=fmean(t.score for t in usable) if usable else 0.0,
         action_tokens=sum(len(step.token_ids) for t in given for step in t.steps),
     )
 

@@ -1,4 +1,7 @@
-"""One GRPO step: trajectories in, one optimizer step, and an Update record that says what it did."""
+"""One training step: trajectories in, one optimizer step, and an Update record that says what it did.
+
+``Trainer.step`` is GRPO's, ``Trainer.imitate`` that of filtered imitation; everything but the gradient is the same.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ import math
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,9 +21,10 @@ from torch import Tensor
 from coevolve_lab.config import TrainingConfig
 from coevolve_lab.errors import PolicyError
 from coevolve_lab.records import Trajectory, Update
-from coevolve_lab.training.batch import select
+from coevolve_lab.training.batch import Batch, select, worth_imitating
 from coevolve_lab.training.correction import importance_weights
 from coevolve_lab.training.grpo import group_advantages, k3, token_loss, token_weights
+from coevolve_lab.training.imitation import backward_likelihood
 from coevolve_lab.training.packing import MicroBatch, check_packing, pack, to_sequence, token_logprobs
 
 _MEANS = ("kl", "clip_fraction", "entropy", "logprob_gap", "capped_fraction")  # over the trained tokens
@@ -30,14 +35,23 @@ class Trainer:
 
     The reference policy is the model as given here: the adapter switched off, or for full fine-tuning a frozen copy;
     with ``kl_coef`` 0 there is none. One AdamW over all trainable parameters, constant learning rate after
-    ``warmup_steps``. Raises PolicyError when the model cannot be trained on packed rows or has nothing to train.
+    ``warmup_steps``. max_staleness: versions that a trajectory may be behind the policy; None: any number. Raises
+    PolicyError when the model cannot be trained on packed rows or has nothing to train.
     """
 
-    def __init__(self, model: Any, config: TrainingConfig, temperature: float, group_size: int) -> None:
+    def __init__(
+        self,
+        model: Any,
+        config: TrainingConfig,
+        temperature: float,
+        group_size: int,
+        max_staleness: int | None = None,
+    ) -> None:
         self.model = model
         self.config = config
         self.temperature = temperature
         self.group_size = group_size
+        self.max_staleness = max_staleness
         self.updates = 0
         self._parameters = [p for p in model.parameters() if p.requires_grad]
         if not self._parameters:
@@ -61,9 +75,14 @@ class Trainer:
         and logprob_gap (mean |trainer's - sampled log-probability|) are those before the update; kl, clip_fraction,
         entropy and logprob_gap are means over the trained tokens. A step that trains nothing measures nothing: 0.
 
-        A logprob_gap above ``gap_alarm`` is warned about once a round. With ``importance`` "token" or "sequence" the
-        ratio is against the trainer's own log-probabilities, so exactly 1 in the one update of a step and never
-        clipped, and capped_fraction says how many tokens' importance weights the cap cut.
+        policy_version: the one that this update makes, so that trajectories of the version before are 0 behind. Those
+        that are more than ``max_staleness`` behind are left out before anything else, counted as ``stale`` and warned
+        about.
+
+        A logprob_gap above ``gap_alarm`` is warned about once a round, but not where a trained trajectory is behind:
+        the gap then holds the updates between as well, and says nothing of the sampler alone. With ``importance``
+        "token" or "sequence" the ratio is against the trainer's own log-probabilities, so exactly 1 in the one update
+        of a step and never clipped, and capped_fraction says how many tokens' importance weights the cap cut.
 
         All gradients are summed before the one change to the model, so whatever is raised earlier, KeyboardInterrupt
         included, leaves model and optimizer as they were. Raises PolicyError on a trajectory sampled at another
@@ -76,35 +95,30 @@ class Trainer:
                     f"trajectory {trajectory.id} was sampled at temperature {trajectory.temperature}, but the trainer "
                     f"scores at {self.temperature}: ratios would be wrong"
                 )
-        batch = select(trajectories, self.group_size, self.config.on_partial_group)
-        measured = dict.fromkeys(("loss", *_MEANS, "gap_largest", "tokens"), 0.0)
-        norm = rate = 0.0
-        if batch.trained:
-            rate = self._rate()
-            try:
-                measured = self.backward(batch.trained)
-                self._look_at_gap(measured, step, round)
-                norm = self._apply(rate)
-            finally:
-                self._optimizer.zero_grad(set_to_none=True)
-        tokens = int(measured.pop("tokens"))
-        return Update(
-            step=step,
-            round=round,
-            policy_version=policy_version,
-            reward=batch.reward,
-            **measured,
-            gradient_norm=norm,
-            learning_rate=rate,
-            groups=batch.groups,
-            groups_all_failed=batch.all_failed,
-            groups_all_solved=batch.all_solved,
-            groups_dropped=batch.dropped,
-            trajectories=len(trajectories),
-            action_tokens=batch.action_tokens,
-            trained_tokens=tokens,
-            seconds=time.perf_counter() - started,
-        )
+        fresh = self._fresh(trajectories, policy_version - 1)
+        batch = select(fresh, self.group_size, self.config.on_partial_group)
+        behind = max((0, *(policy_version - 1 - t.policy_version for t in batch.trained)))
+        update = self._learn(batch, self.backward, step, round, policy_version, behind)
+        seconds, stale = time.perf_counter() - started, len(trajectories) - len(fresh)
+        return replace(update, trajectories=len(trajectories), seconds=seconds, stale=stale)
+
+    def imitate(
+        self, trajectories: Sequence[Trajectory], step: int, round: int, policy_version: int, above: float = 0.0
+    ) -> Update:
+        """One optimizer step of plain log-likelihood on the trajectories that score more than ``above``.
+
+        The loss is the mean negative log-likelihood of their action tokens, exactly as sampled, at temperature 1:
+        no advantage, no ratio, no reference (Gulcehre et al. 2023, arXiv:2308.08998). The Update is as ``step``'s;
+        kl, clip_fraction and the gaps are 0, since nothing of the kind is measured, and a group of which no trajectory
+        is above counts as all failed. No step is taken when that holds for all groups.
+
+        Trajectories may come from any version and any temperature. Whatever is raised leaves model and optimizer as
+        they were. Raises PolicyError when one lacks its ids, or when the gradient is not finite.
+        """
+        started = time.perf_counter()
+        batch = worth_imitating(trajectories, above)
+        update = self._learn(batch, self._backward_likelihood, step, round, policy_version)
+        return replace(update, trajectories=len(trajectories), seconds=time.perf_counter() - started)
 
     def backward(self, trajectories: Sequence[Trajectory]) -> dict[str, float]:
         """Leave the gradient of ``grpo_loss`` on these trajectories in the parameters' ``.grad``; no group is left out.
@@ -124,18 +138,13 @@ class Trainer:
         owner = owner.to(device)
         sums: Counter[str] = Counter()
         largest = 0.0
-        self._optimizer.zero_grad(set_to_none=True)
-        was_training = self.model.training
-        self.model.train()
-        try:
+        with self._gradient():
             for micro in pack(sequences, self.config.tokens_per_microbatch):
                 on_device = micro.to(device)
                 sampled, advantages, weights = flat[:, on_device.token]
                 part = self._accumulate(on_device, sampled, advantages, weights, owner[on_device.token])
                 largest = max(largest, part.pop("gap_largest"))
                 sums.update(part)
-        finally:
-            self.model.train(was_training)
         tokens = len(owner)
         means = {name: sums[name] / max(1, tokens) for name in _MEANS}
         return {"loss": sums["loss"], "tokens": float(tokens), "gap_largest": largest, **means}
@@ -160,6 +169,63 @@ class Trainer:
                 "this trainer keeps no reference copy (kl_coef is 0, or the reference is the model itself)"
             )
         self._reference.load_state_dict(state)
+
+    def _backward_likelihood(self, trajectories: Sequence[Trajectory]) -> dict[str, float]:
+        with self._gradient():
+            return backward_likelihood(self.model, trajectories, self.config.tokens_per_microbatch)
+
+    @contextlib.contextmanager
+    def _gradient(self) -> Iterator[None]:
+        """A fresh gradient of the model as it trains."""
+        self._optimizer.zero_grad(set_to_none=True)
+        was_training = self.model.training
+        self.model.train()
+        try:
+            yield
+        finally:
+            self.model.train(was_training)
+
+    def _learn(
+        self,
+        batch: Batch,
+        backward: Callable[[Sequence[Trajectory]], dict[str, float]],
+        step: int,
+        round: int,
+        policy_version: int,
+        behind: int = 0,
+    ) -> Update:
+        """One optimizer step with the gradient that ``backward`` leaves; none if nothing is to be trained on."""
+        measured = dict.fromkeys(("loss", *_MEANS, "gap_largest", "tokens"), 0.0)
+        norm = rate = 0.0
+        if batch.trained:
+            rate = self._rate()
+            try:
+                measured |= backward(batch.trained)
+                if not behind:
+                    self._look_at_gap(measured, step, round)
+                norm = self._apply(rate)
+            finally:
+                self._optimizer.zero_grad(set_to_none=True)
+        tokens = int(measured.pop("tokens"))
+        return Update(
+            step=step,
+            round=round,
+            policy_version=policy_version,
+            reward=batch.reward,
+            **measured,
+            gradient_norm=norm,
+            learning_rate=rate,
+            groups=batch.groups,
+            groups_all_failed=batch.all_failed,
+            groups_all_solved=batch.all_solved,
+            groups_dropped=batch.dropped,
+            trajectories=len(batch.trained),
+            action_tokens=batch.action_tokens,
+            trained_tokens=tokens,
+            seconds=0.0,
+            staleness_largest=behind,
+            stale=0,
+        )
 
     def _accumulate(
         self, micro: MicroBatch, sampled: Tensor, advantages: Tensor, weights: Tensor, owner: Tensor
@@ -196,6 +262,20 @@ class Trainer:
                 "capped_fraction": float(capped.sum()),
             }
 
+    def _fresh(self, trajectories: Sequence[Trajectory], version: int) -> Sequence[Trajectory]:
+        """Those that may still train a policy of ``version``."""
+        if self.max_staleness is None:
+            return trajectories
+        fresh = [t for t in trajectories if version - t.policy_version <= self.max_staleness]
+        if len(fresh) < len(trajectories):
+            warnings.warn(
+                f"{len(trajectories) - len(fresh)} of {len(trajectories)} trajectories are not trained: version "
+                f"{min(t.policy_version for t in trajectories)} sampled some of them, the policy is version {version}, "
+                f"and rollout.max_staleness is {self.max_staleness}; roll out again",
+                stacklevel=3,
+            )
+        return fresh
+
     def _look_at_gap(self, measured: Mapping[str, float], step: int, round: int) -> None:
         """Warn, once a round, that what was sampled is not what is trained."""
         if not measured["logprob_gap"] > self.config.gap_alarm or round == self._alarmed:
@@ -206,7 +286,7 @@ class Trainer:
             f"{measured['gap_largest']:.3g}; training.gap_alarm is {self.config.gap_alarm:g}): look whether the "
             "sampler has this version's weights, temperature and precision; a gap that stays can be corrected for "
             "with training.importance: token",
-            stacklevel=3,
+            stacklevel=4,
         )
 
     def _apply(self, rate: float) -> float:

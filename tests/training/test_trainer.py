@@ -183,6 +183,45 @@ def test_a_large_gap_is_warned_about_once_a_round(
     assert all(0.2 < update.logprob_gap < update.gap_largest < 1.6 for update in updates)
 
 
+def test_what_is_too_old_is_refused_and_counted(make_model: Make, make_trajectories: Make) -> None:
+    """Version 4 is trained: of versions 4 and 3 it may learn, of 2 not."""
+    ages = {"new": 4, "last": 3, "old": 2}
+    batches = {
+        name: [dataclasses.replace(t, policy_version=version) for t in make_trajectories({name: MIXED["a"]})]
+        for name, version in ages.items()
+    }
+    batch = [t for trajectories in batches.values() for t in trajectories]
+
+    def trained(trajectories: list[Trajectory], bound: int | None) -> tuple[Any, torch.Tensor]:
+        model = make_model()
+        trainer = Trainer(model, TrainingConfig(gap_alarm=99), temperature=0.9, group_size=4, max_staleness=bound)
+        update = trainer.step(trajectories, step=5, round=1, policy_version=5)
+        return update, torch.cat([p.detach().flatten() for p in model.parameters()])
+
+    with pytest.warns(UserWarning, match="4 of 12 trajectories are not trained: version 2 "):
+        update, weights = trained(batch, 1)
+    assert (update.staleness_largest, update.stale, update.groups, update.trajectories) == (1, 4, 2, 12)
+    assert torch.equal(weights, trained(batches["new"] + batches["last"], None)[1])
+    assert trained(batch, None)[0].staleness_largest == 2
+    assert trained(batches["new"], 0)[0].stale == 0
+    with pytest.warns(UserWarning, match="8 of 8"):
+        update, weights = trained(batches["last"] + batches["old"], 0)
+    assert (update.stale, update.staleness_largest, update.groups, update.gradient_norm) == (8, 0, 0, 0.0)
+    assert torch.equal(weights, torch.cat([p.detach().flatten() for p in make_model().parameters()]))
+
+
+def test_a_gap_that_updates_explain_raises_no_alarm(make_model: Make, make_trajectories: Make) -> None:
+    """Among stale trajectories, nobody can tell the sampler's share of the gap."""
+    trajectories = make_trajectories(MIXED)  # of version 0, and far from what the model says
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        update = _trainer(make_model(), gap_alarm=0.05).step(trajectories, step=2, round=1, policy_version=2)
+    assert update.staleness_largest == 1
+    assert update.logprob_gap > 0.05
+    with pytest.warns(UserWarning, match="sampler and trainer differ"):
+        _trainer(make_model(), gap_alarm=0.05).step(trajectories, step=1, round=1, policy_version=1)
+
+
 def test_a_warning_that_is_raised_leaves_the_model_as_it_was(make_model: Make, make_trajectories: Make) -> None:
     model = make_model()
     before, trainer = _weights(model), _trainer(model, gap_alarm=0.05)

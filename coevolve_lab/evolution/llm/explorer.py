@@ -62,7 +62,7 @@ class LlmExplorer:
         if folder is None and settings.cassette is None:
             folder = Path(tempfile.mkdtemp(prefix="coevolve-explorer-"))
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        self._voice = Voice(_endpoint(settings, folder), self.prompts)
+        self._voice = Voice(make_endpoint(settings, folder), self.prompts)
         self._pool = StartPool(environment) if isinstance(environment, ScriptedWorld) else None
 
     def reflect(
@@ -142,7 +142,9 @@ class LlmExplorer:
         return task.start if self._pool is None or not i % 2 else self._pool.sample(occasion.rng("start", i), tools)
 
 
-def _endpoint(settings: ExplorerConfig, folder: Path | None) -> Endpoint:
+def make_endpoint(settings: ExplorerConfig, folder: Path | None) -> Endpoint:
+    """The explorer's models by role, within its budgets. folder: where the traffic is recorded, or replayed from
+    ``explorer.cassette`` if that is set; one of the two there must be."""
     limits = Limits(
         connections=settings.connections,
         retries=settings.retries,

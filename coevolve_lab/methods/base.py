@@ -1,0 +1,59 @@
+"""What a method is: settings, and a way to play a run that has its D_0 to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from coevolve_lab.loop import CoEvolve
+
+
+@dataclass(frozen=True)
+class Method:
+    """One row of the paper's comparisons (tables 3 and 10).
+
+    name: the paper's name of the row; title: what people read in a figure; source: who published it. changes: settings
+    that make a run of it, merged last over any config (``load_config(config, **method.changes)``).
+
+    play takes a run whose round 0 is committed (D_0 and, in general, an evaluation before training) to
+    ``config.rounds`` committed rounds, and takes its snapshot. Called again it goes on after the last commit; a
+    finished run is left as it is, and no model is loaded for it. What is left is a run folder like any other.
+    """
+
+    name: str
+    title: str
+    source: str
+    changes: Mapping[str, Any]
+    play: Callable[[CoEvolve], None]
+
+
+def finished(run: CoEvolve) -> bool:
+    """Whether all rounds of the run's config are committed."""
+    done = run.reader.committed_round
+    return done is not None and done >= run.config.rounds
+
+
+def play_rounds(run: CoEvolve, play_round: Callable[[CoEvolve], None]) -> None:
+    """``play_round`` and a commit, until ``config.rounds`` rounds are committed; a snapshot.
+
+    For methods whose round is not the ring's. A round in which anything is raised is dropped, Ctrl-C included, so that
+    playing again begins it anew.
+    """
+    if finished(run):
+        return
+    run.seed_tasks()
+    try:
+        while run.round_in_progress <= run.config.rounds:
+            play_round(run)
+            run.commit()
+    except BaseException:
+        run.close()
+        raise
+    run.snapshot()
+
+
+def evaluate_if_due(run: CoEvolve) -> None:
+    """The evaluation that ends a round, as often as ``config.evaluate_every`` says."""
+    if run.round_in_progress % run.config.evaluate_every == 0:
+        run.evaluate()
