@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from coevolve_lab import environments
-from coevolve_lab.background.vllm_build import find_vllm
+from coevolve_lab.background.vllm_build import CPU_HEAD_SIZES, find_vllm
 from coevolve_lab.background.vllm_server import VllmServer
 from coevolve_lab.config import Config
 from coevolve_lab.environments.base import Environment, ScriptedWorld
@@ -91,7 +91,9 @@ def assemble(
     environment = environments.make(config.environment.name, **config.environment.arguments())
     first = None if reader is None or reader.committed_round is None else reader.checkpoint(min(reader.manifests()))
     policy, cached = _policy(config, environment, first, progress)
-    trainer = Trainer(policy.model, config.training, config.rollout.temperature, config.rollout.group_size)
+    rollout = config.rollout
+    bound = rollout.max_staleness or None  # 0: nothing is sampled ahead, and what is trained by hand is as old as it is
+    trainer = Trainer(policy.model, config.training, rollout.temperature, rollout.group_size, bound)
     detectors = build_detectors(config.signals)
     evaluation = environment.tasks(config.environment.evaluation_split)
     parts = Parts(
@@ -191,11 +193,8 @@ def _sample_by_server(config: Config, policy: Policy, folder: Path) -> Callable[
         _let_sleep(config, joined)
         return None
     adapter = config.policy.lora if hasattr(policy.model, "peft_config") else None
-    if adapter is None and find_vllm(config.engine.python).cpu:
-        raise ConfigError(
-            "engine.kind 'vllm' trains whole weights on a GPU only: vLLM's CPU build goes on with packed copies of "
-            "those that it started with. Set policy.lora (with a pretrained model), or engine.kind to 'torch'"
-        )
+    if find_vllm(config.engine.python).cpu:
+        check_for_cpu(policy.model.config, adapter is not None)
     model = served_model(config.policy, policy, folder)
     positions = getattr(policy.model.config, "max_position_embeddings", config.engine.max_model_len)
     settings = config.engine.model_copy(update={"max_model_len": min(config.engine.max_model_len, positions)})
@@ -216,6 +215,21 @@ def _sample_by_server(config: Config, policy: Policy, folder: Path) -> Callable[
     policy.sample_by(engine, versions)
     _let_sleep(config, engine)
     return stop
+
+
+def check_for_cpu(model: Any, adapter: bool) -> None:
+    """Refuse what vLLM's CPU build cannot serve before a server is started for it; model: a transformers config."""
+    if not adapter:
+        raise ConfigError(
+            "engine.kind 'vllm' trains whole weights on a GPU only: vLLM's CPU build goes on with packed copies of "
+            "those that it started with. Set policy.lora (with a pretrained model), or engine.kind to 'torch'"
+        )
+    size = getattr(model, "head_dim", None) or model.hidden_size // model.num_attention_heads
+    if size not in CPU_HEAD_SIZES:
+        raise ConfigError(
+            f"vLLM's CPU build has no attention for heads of {size}, the size in this policy's model; it has "
+            f"{', '.join(map(str, CPU_HEAD_SIZES))}. Name another policy.model, or set engine.kind to 'torch'"
+        )
 
 
 def _let_sleep(config: Config, engine: VllmEngine) -> None:

@@ -52,6 +52,9 @@ class WarmStartConfig(Section):
     skew: float = Field(1.0, ge=0)  # Zipf exponent of the demonstrated tools: 0 is uniform
     noise_common: float = Field(0.0, ge=0, le=1)  # share of planted mistakes on the most demonstrated tool
     noise_rare: float = Field(0.0, ge=0, le=1)  # and on the least demonstrated one
+    # null: the share rises evenly from one to the other; else: so many of the tools, the least demonstrated, have the
+    # one of ``noise_rare`` and all others that of ``noise_common``
+    weak_tools: int | None = Field(None, ge=0)
     seed: int = 0  # apart from the run's seed, so that the runs of a comparison can share one warm start
 
 
@@ -81,7 +84,8 @@ class PolicyConfig(Section):
     recompute: bool = False  # training keeps each layer's input alone and computes the rest again: slower, far smaller
     tiny: TinyModelConfig = TinyModelConfig()
     warm_start: WarmStartConfig = WarmStartConfig()
-    call_syntax: Literal["json", "python"] = "json"
+    # how a pretrained model is told to act: by calls, written as JSON or as Python, or by programs ("code")
+    call_syntax: Literal["json", "python", "code"] = "json"
 
 
 class RolloutConfig(Section):
@@ -96,6 +100,10 @@ class RolloutConfig(Section):
     max_parse_errors: int = Field(3, ge=1)
     concurrency: int = Field(256, ge=1)  # episodes in flight
     episode_seconds: float = Field(600, gt=0)
+    # policy versions that a trajectory may be behind the policy that it trains. 0, the paper: a step samples, then it
+    # trains, and nothing is behind but what a person keeps and trains on by hand. 1: while a step of a round trains, a
+    # server samples the rollouts of the next with the version before that update; what is older is refused and counted
+    max_staleness: int = Field(0, ge=0, le=1)
 
 
 class EngineConfig(Section):
@@ -245,6 +253,7 @@ class EvolutionConfig(Section):
     max_turns: int = Field(1, ge=1)
     skew: float = Field(1.0, ge=0)  # Zipf exponent of the scripted explorer's own preferences among tools
     validate_drafts: bool = True  # table 11's ablation
+    draft_seconds: float = Field(20, gt=0)  # deadline for executing one draft, solution and controls together
     # "compare" asks the explorer's LLM judge too and records what it says; "gate" lets it decide, as the paper does
     judge: Literal["off", "compare", "gate"] = "off"
     # a person decides about every task before it enters, or about those that a risk rule marks
@@ -277,6 +286,20 @@ class Config(Section):
     signals: SignalsConfig = SignalsConfig()
     evolution: EvolutionConfig = EvolutionConfig()
 
+    @model_validator(mode="after")
+    def _overlap_needs_two_places(self) -> Config:
+        if self.rollout.max_staleness and self.engine.kind != "vllm":
+            raise ValueError(
+                "rollout.max_staleness 1 samples while the policy trains, and engine.kind 'torch' samples with the "
+                "weights that change meanwhile: set engine.kind to 'vllm', or max_staleness to 0"
+            )
+        if self.rollout.max_staleness and self.engine.sleep:
+            raise ValueError(
+                "rollout.max_staleness 1 samples while the policy trains, and with engine.sleep the server has no "
+                "memory then: set engine.sleep to false (two GPUs, see docs/gpu.md), or max_staleness to 0"
+            )
+        return self
+
     def fingerprint(self) -> str:
         """Twelve hex digits that change with any value."""
         return fingerprint(self.model_dump(mode="json"))
@@ -287,8 +310,11 @@ def fingerprint(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def load_config(source: str | Path | Mapping[str, Any] | Config, /, **overrides: Any) -> Config:
-    """A Config from a YAML file, a mapping or a Config, with keyword overrides merged in (nested mappings allowed).
+def load_config(
+    source: str | Path | Mapping[str, Any] | Config, /, *changes: Mapping[str, Any], **overrides: Any
+) -> Config:
+    """A Config from a YAML file, a mapping or a Config, with changes merged in (nested mappings allowed), later ones
+    over earlier ones and keyword overrides over all.
 
     Raises ConfigError naming the key that is wrong and the nearest valid one, or what a value should have been.
     """
@@ -299,8 +325,8 @@ def load_config(source: str | Path | Mapping[str, Any] | Config, /, **overrides:
     else:
         where = str(source)
         tree = _read_yaml(Path(source))
-    for key, value in overrides.items():
-        tree = _merged(tree, {key: value})
+    for change in (*changes, overrides):
+        tree = _merged(tree, change)
     try:
         return Config.model_validate(tree)
     except ValidationError as error:

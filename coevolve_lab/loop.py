@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from coevolve_lab import review
+from coevolve_lab.environments.base import Environment
 from coevolve_lab.errors import ReviewPendingError, StoreError
 from coevolve_lab.evaluation.benchmark import evaluate_split
 from coevolve_lab.evolution import Occasion, TaskSet, unguided_contexts
@@ -84,11 +85,17 @@ class CoEvolve(Stages):
             self._take_up_reviews()
             self._reviewed = True
         step, evolution = self._step_so_far, self._evolution_so_far
-        while step or self._steps_done < self.config.training.steps_per_round:
-            batch = _once(step, self.rollout)
-            _once(step, self.train, batch)
-            _once(step, self.find_signals, batch)
-            step.clear()
+        try:
+            while step or self._steps_done < self.config.training.steps_per_round:
+                batch = _once(step, self.rollout)
+                if "train" not in step:
+                    self._sample_ahead()
+                _once(step, self.train, batch)
+                _once(step, self.find_signals, batch)
+                step.clear()
+        except BaseException:
+            self._recall()  # whoever goes on may train elsewhere, or never
+            raise
         contexts = _once(evolution, self.reflect)
         triplets = _once(evolution, self.explore, contexts)
         drafts = _once(evolution, self.abstract, triplets)
@@ -121,18 +128,24 @@ class CoEvolve(Stages):
         if review.decided(self.reader, self.round_in_progress):
             self.review()
 
-    def evaluate(self, split: str | None = None) -> Evaluation:
-        """The present policy on a split (``environment.evaluation_split``), greedily; between rounds it commits."""
+    def evaluate(self, split: str | None = None, world: Environment | None = None, label: str = "") -> Evaluation:
+        """The present policy on a split (``environment.evaluation_split``), greedily; between rounds it commits.
+
+        world: another environment than the run's own, to see what carries over (table 6); label: put before the name of
+        the split on record, so that nobody takes it for one of the run's.
+        """
         parts, split = self._ready(), split or self.config.environment.evaluation_split
         between = not self._begun and self.reader.committed_round is not None
         round = self.round_in_progress - between
-        tasks = parts.environment.tasks(split)
+        world = world or parts.environment
+        tasks = world.tasks(split)
+        split = f"{label}:{split}" if label else split
         earlier = self.reader.table("evaluations")
         count = ((earlier["split"] == split) & (earlier["policy_version"] == parts.policy.version)).sum()
         name = f"eval-{split}-v{parts.policy.version}-{count}"
         with self._stage("evaluate", round) as work, self._bar(f"evaluate {split}", len(tasks)) as bar:
             evaluation, trajectories = evaluate_split(
-                parts.environment,
+                world,
                 tasks,
                 parts.policy,
                 self.config,
@@ -140,7 +153,7 @@ class CoEvolve(Stages):
                 round=round,
                 step=parts.step,
                 name=name,
-                defects=getattr(parts.environment, "known_defects", frozenset)(),
+                defects=getattr(world, "known_defects", frozenset)(),
                 progress=bar.update,
             )
             work.items, work.tokens = len(tasks), sum(len(s.token_ids) for t in trajectories for s in t.steps)

@@ -259,6 +259,9 @@ class Update:
 
     logprob_gap, gap_largest: mean and largest |trainer's - sampler's log-probability| of a trained token, in nats;
     capped_fraction: of the trained tokens, those whose importance weight was cut (``training.importance``).
+    staleness_largest: most versions that a trained trajectory was behind the policy before this update; where it is not
+    0, the gap holds the updates between as well as the sampler. stale: trajectories refused as older than
+    ``rollout.max_staleness`` allows; they are among ``trajectories``, and in no other number here.
     """
 
     step: int
@@ -282,6 +285,8 @@ class Update:
     seconds: float
     gap_largest: float = 0.0
     capped_fraction: float = 0.0
+    staleness_largest: int = 0
+    stale: int = 0
 
 
 @dataclass(frozen=True)
@@ -303,7 +308,13 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class StageCost:
-    """Wall-clock, tokens and model calls of one call of one stage (design rule 11, table 7)."""
+    """Wall-clock, tokens and model calls of one call of one stage (design rule 11, table 7).
+
+    seconds: what the run itself waited for the stage; of rollouts that were sampled ahead while a step trained, only
+    what was left of them then, so that the seconds of all stages never add up to more than the clock's. Of the server
+    that samples, since the call before: restarts; missed: requests given up at ``engine.request_seconds``; swaps:
+    policy versions that arrived; swap_seconds: what the last of them took.
+    """
 
     round: int
     stage: str
@@ -311,6 +322,10 @@ class StageCost:
     items: int = 0
     tokens: int = 0
     calls: int = 0
+    restarts: int = 0
+    missed: int = 0
+    swaps: int = 0
+    swap_seconds: float = 0.0
 
 
 RECORDS: tuple[type, ...] = (

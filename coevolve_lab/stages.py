@@ -7,10 +7,12 @@ What is done in which order is ``loop.CoEvolve``.
 from __future__ import annotations
 
 import time
+import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,9 @@ from coevolve_lab.assembly import Parts, assemble
 from coevolve_lab.errors import StoreError
 from coevolve_lab.evolution import UNEXECUTED, Occasion, TaskSet, judge_of, plan_contexts, validate_drafts
 from coevolve_lab.evolution.risk import hold_rule
-from coevolve_lab.policy.rollout import play, stable_seed
+from coevolve_lab.policy.ahead import Ahead, Draw
+from coevolve_lab.policy.rollout import stable_seed
+from coevolve_lab.policy.vllm_engine import VllmEngine
 from coevolve_lab.records import (
     ExplorationContext,
     Judgement,
@@ -41,11 +45,12 @@ from coevolve_lab.store import quoted
 
 @dataclass
 class Work:
-    """What a stage call did, for its cost record."""
+    """What a stage call did, for its cost record. records: of a stage of one's own (``Stages.own_stage``)."""
 
     items: int = 0
     tokens: int = 0
     calls: int = 0
+    records: list[Any] = field(default_factory=list)
 
 
 class Stages(Run):
@@ -55,11 +60,14 @@ class Stages(Run):
 
     def _begin(self, run_dir: Path, progress: bool) -> None:
         self._parts = None
+        self._ahead: tuple[Draw, Ahead] | None = None  # what is sampled already for the next step
+        self._told: tuple[int, int, int] = (0, 0, 0)  # what the cost records know of the server
         super()._begin(run_dir, progress)
         self._fresh_round(0)
 
     def close(self) -> None:
         """Let others write to the run. What was not committed is lost to it."""
+        self._recall()
         super().close()
         parts, self._parts = self._parts, None
         if parts is not None:
@@ -69,35 +77,16 @@ class Stages(Run):
 
     def rollout(self, tasks: Sequence[Task] | None = None) -> list[Trajectory]:
         """K trajectories of each task at the training temperature; by default of a fresh sample of D_t."""
-        parts, config = self._ready(), self.config.rollout
-        call = self._calls["rollout"]
-        step, name = parts.step + 1, f"s{parts.step + 1}" + (f".{call}" if call else "")
-        if tasks is None:
-            seed = stable_seed(self.config.seed, "tasks", step, call)
-            if not len(parts.task_set):
-                raise StoreError(
-                    "the task set is empty: call run.seed_tasks() first, or accept some drafts in task_review(run)"
-                )
-            tasks = parts.task_set.sample(config.tasks_per_step, seed, parts.visits, config.revisit_share)
-        with self._stage("rollout") as work, self._bar("rollout", len(tasks) * config.group_size) as bar:
-            batch = play(
-                parts.environment,
-                tasks,
-                parts.policy.engine,
-                parts.policy.chat,
-                config,
-                group_size=config.group_size,
-                temperature=config.temperature,
-                max_steps=self.config.environment.max_steps,
-                seed=stable_seed(self.config.seed, "rollout", step, call),
-                label=name,
-                round=self.round_in_progress,
-                step=step,
-                progress=bar.update,
-            )
+        parts = self._ready()
+        draw = self._draw(parts.step + 1, self._calls["rollout"], tasks)
+        episodes = len(draw.tasks) * self.config.rollout.group_size
+        with self._stage("rollout") as work, self._bar("rollout", episodes) as bar:
+            batch = self._sampled_ahead(draw, bar)
+            if batch is None:
+                batch = draw.play(parts.environment, parts.policy.chat, self.config, parts.policy.engine, bar.update)
             work.items, work.tokens = len(batch), sum(len(s.token_ids) for t in batch for s in t.steps)
             self._finish("rollout", batch)
-        for task in tasks:
+        for task in draw.tasks:
             parts.visits[task.id] = parts.visits.get(task.id, 0) + 1
             self._round_tasks[task.id] = task
         self._round_trajectories += batch
@@ -105,18 +94,14 @@ class Stages(Run):
 
     def train(self, batch: Sequence[Trajectory]) -> Update:
         """One GRPO step on a batch (equation 1). Interrupted, it leaves the policy as it was."""
-        parts = self._ready()
-        with self._stage("train") as work:
-            update = parts.trainer.step(
-                batch, step=parts.step + 1, round=self.round_in_progress, policy_version=parts.policy.version + 1
-            )
-            parts.policy.advance()
-            parts.step += 1
-            work.items, work.tokens = update.trajectories, update.trained_tokens
-            self._finish("train", [update])
-        self._calls.pop("rollout", None)
-        self._steps_done += 1
-        return update
+        return self._train(self._ready().trainer.step, batch)
+
+    def imitate(self, batch: Sequence[Trajectory], above: float = 0.0) -> Update:
+        """One step of log-likelihood on those trajectories of a batch that score more than ``above`` (methods/rest.py).
+
+        It counts as a training step, and is recorded as one. Interrupted, it leaves the policy as it was.
+        """
+        return self._train(partial(self._ready().trainer.imitate, above=above), batch)
 
     def find_signals(self, batch: Sequence[Trajectory]) -> list[Signal]:
         """Weakness signals of a batch; the detectors' history grows by it."""
@@ -198,7 +183,14 @@ class Stages(Run):
             reviews = review.decided(self.reader, self.round_in_progress)
             accepted, edits = review.admitted(self.reader, reviews)
             known = [*parts.task_set, *(verdict.task for verdict in accepted if verdict.task)]
-            verdicts = validate_drafts(edits, parts.environment, parts.guard, known, self._occasion("validate"))
+            verdicts = validate_drafts(
+                edits,
+                parts.environment,
+                parts.guard,
+                known,
+                self._occasion("validate"),
+                seconds=self.config.evolution.draft_seconds,
+            )
             work.items = len(reviews)
             grown = TaskSet(parts.task_set)
             added = grown.append([*accepted, *verdicts])
@@ -207,6 +199,24 @@ class Stages(Run):
             self._calls["validate"] += bool(edits)
             self._write().flush()  # from now on every reader sees that these drafts no longer wait
         return added
+
+    # ---- for stages that are not of the ring (methods/)
+
+    @contextmanager
+    def own_stage(self, name: str) -> Iterator[Work]:
+        """A stage of one's own in the round in progress: what it leaves in ``work.records`` is recorded, with its cost.
+
+        Nothing is recorded when it raises, but what it cost.
+        """
+        self._ready()
+        with self._stage(name) as work:
+            yield work
+            self._finish(name, work.records)
+
+    @property
+    def parts(self) -> Parts:
+        """What the run works with: environment, policy, trainer, explorer, D_t."""
+        return self._ready()
 
     # ---- what the run works with right now
 
@@ -221,6 +231,81 @@ class Stages(Run):
         return self._ready().step
 
     # ---- plumbing
+
+    def _draw(self, step: int, call: int, tasks: Sequence[Task] | None = None) -> Draw:
+        """call: how many batches were rolled out for this step before; tasks: by default a sample of D_t."""
+        parts, config = self._ready(), self.config.rollout
+        if tasks is None:
+            if not len(parts.task_set):
+                raise StoreError(
+                    "the task set is empty: call run.seed_tasks() first, or accept some drafts in task_review(run)"
+                )
+            seed = stable_seed(self.config.seed, "tasks", step, call)
+            tasks = parts.task_set.sample(config.tasks_per_step, seed, parts.visits, config.revisit_share)
+        label = f"s{step}" + (f".{call}" if call else "")
+        seed = stable_seed(self.config.seed, "rollout", step, call)
+        return Draw(tuple(tasks), label, seed, self.round_in_progress, step)
+
+    def _sample_ahead(self) -> None:
+        """With ``rollout.max_staleness``, begin the next step's rollouts with the present version; the last step of a
+        round is followed by none, so that evolution, evaluation and commit find nothing in flight.
+
+        What the main thread does for it, having the version arrive, costs the rollout stage its seconds.
+        """
+        self._recall()
+        parts, config = self._ready(), self.config
+        if not config.rollout.max_staleness or self._steps_done + 1 >= config.training.steps_per_round:
+            return
+        engine = parts.policy.engine
+        assert isinstance(engine, VllmEngine)  # the config refuses any other
+        with self._stage("rollout"):
+            draw = self._draw(parts.step + 2, 0)
+            self._ahead = draw, Ahead(engine.pin(), partial(draw.play, parts.environment, parts.policy.chat, config))
+            self._ahead[1].begin()
+
+    def _sampled_ahead(self, draw: Draw, bar: Any) -> list[Trajectory] | None:
+        """The batch of this very draw if it was begun ahead and nothing spoiled it."""
+        if self._ahead is None or self._ahead[0] != draw:
+            self._recall()
+            return None
+        _, ahead = self._ahead
+        batch = ahead.take(bar.update)
+        self._ahead = None
+        if not ahead.spoiled:
+            return batch
+        warnings.warn(f"step {draw.step} was sampled ahead in vain and is sampled again: {ahead.spoiled}", stacklevel=3)
+        bar.update(-bar.n)
+        return None
+
+    def _recall(self) -> None:
+        """Nothing is sampled ahead any more."""
+        if self._ahead is not None:
+            self._ahead[1].recall()
+            self._ahead = None
+
+    def _of_the_server(self) -> tuple[int, int, int, float]:
+        """Restarts, missed requests, arrivals of versions, and seconds of the last, since this was asked before."""
+        engine = self._parts.policy.engine if self._parts is not None else None
+        if not isinstance(engine, VllmEngine):
+            return 0, 0, 0, 0.0
+        before, now = self._told, (engine.restarts, engine.missed, engine.swaps)
+        self._told = now
+        restarts, missed, swaps = (b - a for a, b in zip(before, now, strict=True))
+        return restarts, missed, swaps, engine.last_swap.seconds if swaps and engine.last_swap else 0.0
+
+    def _train(self, learn: Callable[..., Update], batch: Sequence[Trajectory]) -> Update:
+        parts = self._ready()
+        with self._stage("train") as work:
+            update = learn(
+                batch, step=parts.step + 1, round=self.round_in_progress, policy_version=parts.policy.version + 1
+            )
+            parts.policy.advance()
+            parts.step += 1
+            work.items, work.tokens = update.trajectories, update.trained_tokens
+            self._finish("train", [update])
+        self._calls.pop("rollout", None)
+        self._steps_done += 1
+        return update
 
     def _judged(
         self, drafts: Sequence[TaskDraft], limit: int | None, occasion: Occasion
@@ -243,6 +328,7 @@ class Stages(Run):
             occasion,
             execute=self.config.evolution.validate_drafts,
             limit=limit,
+            seconds=self.config.evolution.draft_seconds,
             judge=judge if mode == "gate" else None,
             hold=hold_rule(self.config.evolution.review, parts.environment),
         )
@@ -257,6 +343,7 @@ class Stages(Run):
             committed = self._write().committed_round
             self._fresh_round(0 if committed is None else committed + 1)
             with self._stage("assemble"), self._bar("warm start", 0) as bar:
+                self._told = (0, 0, 0)
                 self._parts = assemble(self.config, self.reader, _supervised_bar(bar))
         return self._parts
 
@@ -322,7 +409,7 @@ class Stages(Run):
         work.tokens += sum(call.prompt_tokens + call.completion_tokens for call in calls)
         number = self.round_in_progress if round is None else round
         seconds = time.monotonic() - started
-        self._record([StageCost(number, stage, seconds, work.items, work.tokens, work.calls)])
+        self._record([StageCost(number, stage, seconds, work.items, work.tokens, work.calls, *self._of_the_server())])
         if self.watcher is not None:
             self.watcher.stage_ends(stage, number, self._steps_done, seconds, work.items)
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from transformers import LlamaConfig
 
 from coevolve_lab import CoEvolve
-from coevolve_lab.assembly import round_of_version, stored_policy, stored_versions
-from coevolve_lab.errors import PolicyError, StoreError
+from coevolve_lab.assembly import check_for_cpu, round_of_version, stored_policy, stored_versions
+from coevolve_lab.errors import ConfigError, PolicyError, StoreError
 from coevolve_lab.policy.policy import trainable_weights
 from coevolve_lab.store import RunReader
 from tests.loop_world import new_run, warm_cache
@@ -75,3 +76,17 @@ def test_a_damaged_checkpoint_is_named(run_dir: Path, tmp_path: Path) -> None:
     (reader.checkpoint(1) / "policy.json").write_text("{}")
     with pytest.raises(PolicyError, match="no usable policy checkpoint"):
         stored_versions(reader)
+
+
+@pytest.mark.parametrize(("size", "fits"), [(8, False), (16, False), (24, False), (32, True), (64, True), (128, True)])
+def test_heads_that_a_cpu_server_has_no_attention_for_are_refused(size: int, fits: bool) -> None:
+    said = LlamaConfig(hidden_size=4 * size, num_attention_heads=4)
+    otherwise = LlamaConfig(hidden_size=64, num_attention_heads=1, head_dim=size)
+    for model in (said, otherwise):
+        if fits:
+            check_for_cpu(model, adapter=True)
+        else:
+            with pytest.raises(ConfigError, match=f"no attention for heads of {size}"):
+                check_for_cpu(model, adapter=True)
+    with pytest.raises(ConfigError, match="whole weights"):
+        check_for_cpu(said, adapter=False)

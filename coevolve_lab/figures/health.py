@@ -14,7 +14,8 @@ def policy_health(updates: pl.DataFrame, dark: bool = False) -> go.Figure:
     """Six panels over training steps.
 
     updates: the columns of ``Update``. Groups without variance teach nothing (all failed, or all solved); a log-prob
-    gap far from 0 means that the sampler and the trainer do not compute the same policy.
+    gap far from 0 means that the sampler and the trainer do not compute the same policy, and is shown of batches alone
+    that are not stale.
     """
     if updates.is_empty():
         return style.no_data(_TITLE, "train for a step", dark)
@@ -34,7 +35,7 @@ def policy_health(updates: pl.DataFrame, dark: bool = False) -> go.Figure:
         (1, 1, rows["kl"]),
         (1, 2, rows["clip_fraction"]),
         (2, 1, rows["entropy"]),
-        (2, 2, rows["logprob_gap"]),
+        (2, 2, rows.select(pl.when(pl.col("staleness_largest").fill_null(0) == 0).then("logprob_gap")).to_series()),
         (2, 3, rows["gradient_norm"]),
     ]
     for row, column, values in series:
@@ -43,6 +44,7 @@ def policy_health(updates: pl.DataFrame, dark: bool = False) -> go.Figure:
             y=values,
             mode="lines" if rows.height > 1 else "markers",
             line=style.line(look, width=1.8),
+            connectgaps=True,
             showlegend=False,
             hovertemplate="step %{x}: %{y:.3g}<extra></extra>",
             row=row,

@@ -58,7 +58,9 @@ def ranked_tools(tools: Sequence[str], seed: int) -> list[str]:
 
 
 def noise_of(rank: int, tools: int, config: WarmStartConfig) -> float:
-    """Share of planted mistakes at a rank: from ``noise_common`` (rank 0) to ``noise_rare`` (last)."""
+    """Share of planted mistakes at a rank: from ``noise_common`` (rank 0) to ``noise_rare`` (last), evenly or not."""
+    if config.weak_tools is not None:
+        return config.noise_rare if rank >= tools - config.weak_tools else config.noise_common
     share = rank / max(1, tools - 1)
     return config.noise_common + (config.noise_rare - config.noise_common) * share
 

@@ -15,7 +15,7 @@ import hashlib
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,6 +33,7 @@ from coevolve_lab.policy.vllm_client import (
     read_completion,
     within,
 )
+from coevolve_lab.policy.vllm_pinned import Pinned
 from coevolve_lab.policy.vllm_versions import Served, Swap, Versions
 
 T = TypeVar("T")
@@ -44,8 +45,8 @@ class VllmEngine:
     """See ``Engine``; may be called from several threads. One engine a server, one server a run.
 
     base_name: what the server calls the model without adapters; None: it serves one, and that is it. restart: starts
-    the server anew and returns its url; without it a broken server is an error at once. restarts, missed: how often
-    that happened, and how many requests ran out of ``config.request_seconds``.
+    the server anew and returns its url; without it a broken server is an error at once. restarts, missed, swaps: how
+    often that happened, how many requests ran out of ``config.request_seconds``, how many versions arrived.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class VllmEngine:
         self.policy_version = 0
         self.restarts = 0
         self.missed = 0
+        self.swaps = 0
         self.last_swap: Swap | None = None
         self._client = VllmClient(url)
         self._versions = Versions(self._client, base_name, config)
@@ -79,9 +81,24 @@ class VllmEngine:
         """See ``Engine``. A request that misses its deadline, or was released meanwhile, comes back empty and cut."""
         if not requests:
             return []
-        with self._lock:
-            self._open.update(r.key for r in requests)
-        return self._mending(lambda: self._generate(requests, temperature, seed))
+        self._admit({r.key for r in requests})
+
+        def ask() -> list[Completion]:
+            with self._using() as served:
+                return self._sample(served, requests, temperature, seed)
+
+        return self._mending(ask)
+
+    def pin(self) -> Pinned:
+        """An engine of the version that is announced now, which arrives first if it has not: what this does to the
+        model is done when it returns, and the model may change from then on. See ``Pinned``."""
+
+        def hold() -> tuple[Served, ExitStack]:
+            with ExitStack() as stack:
+                return stack.enter_context(self._using()), stack.pop_all()
+
+        served, held = self._mending(hold)
+        return Pinned(served, held, self._admit, self._sample, self.release)
 
     def release(self, keys: Iterable[str]) -> None:
         """These episodes are over: what is in flight for them is aborted. With ``config.sleep`` the server sleeps once
@@ -160,15 +177,20 @@ class VllmEngine:
 
     # ---- plumbing: requests
 
-    def _generate(self, requests: Sequence[Request], temperature: float, seed: int) -> list[Completion]:
-        with self._using() as served:
-            sampling = Sampling(served.name, served.salt, self._end_ids, temperature)
-            outcomes = run_async(self._fly(requests, sampling, seed))
+    def _admit(self, keys: set[str]) -> None:
+        """These episodes ask, and until they are released they may have something in flight."""
+        with self._lock:
+            self._open |= keys
+
+    def _sample(self, served: Served, requests: Sequence[Request], temperature: float, seed: int) -> list[Completion]:
+        sampling = Sampling(served.name, served.salt, self._end_ids, temperature)
+        outcomes = run_async(self._fly(requests, sampling, seed))
         late = [request.key for request, one in zip(requests, outcomes, strict=True) if isinstance(one, TimeoutError)]
         if late and len(late) == len(requests):
             raise ServerBrokeError(f"none of {len(late)} requests was answered in {self._config.request_seconds} s")
         if late:
-            self.missed += len(late)
+            with self._lock:
+                self.missed += len(late)
             warnings.warn(
                 f"{len(late)} of {len(requests)} actions took longer than engine.request_seconds "
                 f"({self._config.request_seconds}) and were given up: {', '.join(late[:3])}",
@@ -190,6 +212,9 @@ class VllmEngine:
             flights = {request.key: (loop, task) for request, task in zip(requests, tasks, strict=True)}
             with self._lock:
                 self._flights.update(flights)
+                released = [task for key, (_, task) in flights.items() if key not in self._open]
+            for task in released:  # before it was in flight
+                task.cancel()
             try:
                 outcomes = await asyncio.gather(*tasks, return_exceptions=True)
             finally:
@@ -232,6 +257,7 @@ class VllmEngine:
     def _bring(self, version: int, folder: Path, proof: Proof) -> None:
         self.wake()
         self.last_swap = self._versions.bring(version, folder, proof)
+        self.swaps += 1
 
     def _mending(self, attempt: Callable[[], T]) -> T:
         """What ``attempt`` returns; once, a server that broke meanwhile is mended and the attempt made again."""

@@ -138,6 +138,7 @@ class Dashboard(view.View):
             parts.append(f"about {duration(left)} to go")
         limit = self._reader.config["training"].get("gap_alarm", TrainingConfig().gap_alarm)  # older runs have none
         parts += _gap_alarm(progress.updates, float(limit))
+        parts += _server(progress) if self._reader.config.get("engine", {}).get("kind") == "vllm" else []
         parts += [markup.text(said) for said in (status.message, status.error) if said]
         share = min(1.0, (done or 0) / max(1, wanted))
         bar = f'<span class="meter"><span style="width:{100 * share:.0f}%"></span></span>'
@@ -228,12 +229,32 @@ def _look_on(me: weakref.ref[Dashboard], closing: threading.Event, every: float)
         del dashboard
 
 
+def _server(progress: Progress) -> list[str]:
+    """How the server that samples is doing: arrivals of versions, restarts, requests given up, and staleness."""
+    costs, updates = progress.stage_costs, progress.updates
+    swaps, restarts, missed = (int(costs[name].sum() or 0) for name in ("swaps", "restarts", "missed"))
+    if not swaps:
+        return []
+    last = costs.drop_nulls("swapped").sort("swapped").row(-1, named=True)
+    arrived = "1 version arrived," if swaps == 1 else f"{swaps:,} versions arrived, the last"
+    said = [f"server: {arrived} in {last['swap_seconds']:.2g} s"]
+    if restarts:
+        said.append(f"{markup.tag('restarts', good=False)} {restarts:,}")
+    if missed:
+        said.append(f"{markup.tag('requests given up', good=False)} {missed:,}")
+    if oldest := updates.select(pl.col("staleness").max()).item():
+        said.append(f"rollouts at most {oldest} {'version' if oldest == 1 else 'versions'} behind")
+    if refused := int(updates["refused"].sum() or 0):
+        said.append(f"{refused:,} refused as older")
+    return said
+
+
 def _gap_alarm(updates: pl.DataFrame, limit: float) -> list[str]:
     """What to say when sampler and trainer ever disagreed by more than ``training.gap_alarm``; else nothing."""
     over = updates.filter(pl.col("gap") > limit).sort("gap", descending=True)
     if over.is_empty():
         return []
-    worst, now = over.row(0, named=True), updates["gap"][-1]
+    worst, now = over.row(0, named=True), updates["gap"].drop_nulls()[-1]
     return [
         f"{markup.tag('log-prob gap', good=False)} {worst['gap']:.3g} nats a token at step {worst['step']}, "
         f"now {now:.3g} (alarm at {limit:g})"

@@ -216,8 +216,9 @@ def _health(figure: LiveFigure, updates: pl.DataFrame) -> None:
         (style.OTHERS[0], style.OTHERS[1], style.OTHERS[2]),
         strict=True,
     ):
+        known = updates.drop_nulls(column)  # of a gap that stale rollouts hide, the steps between are drawn through
         figure.put(
-            name, updates["step"], updates[column], row=3, col=2, mode="lines", line=style.line(look, 1.8),
+            name, known["step"], known[column], row=3, col=2, mode="lines", line=style.line(look, 1.8),
             legend=_legend(2, 1),
         )  # fmt: skip
     flat, entropy = style.OTHERS[3], style.OTHERS[4]

@@ -17,7 +17,8 @@ _QUERIES = {
     "updates": f"""
         with u as (select *, {_STEP} as place from updates)
         select max(step) as step, avg(reward) as reward, avg(kl) as kl, avg(clip_fraction) as clip,
-               avg(entropy) as entropy, avg(logprob_gap) as gap,
+               avg(entropy) as entropy, avg(logprob_gap) filter (coalesce(staleness_largest, 0) = 0) as gap,
+               max(staleness_largest) as staleness, sum(stale)::bigint as refused,
                sum(groups_all_failed + groups_all_solved) / greatest(sum(groups), 1) as flat
         from u group by place order by step""",
     "evaluations": f"""
@@ -35,7 +36,12 @@ _QUERIES = {
              from t group by place, origin, calls) order by round, calls""",
     "drafts": "select count(*) as n from drafts",
     "verdicts": "select outcome, reason, count(*) as n from verdicts group by all order by n desc, reason",
-    "stage_costs": "select stage, sum(seconds) filter (round > 0) as seconds from stage_costs group by stage",
+    "stage_costs": """
+        with c as (select *, row_number() over () as place from stage_costs)
+        select stage, sum(seconds) filter (round > 0) as seconds, sum(restarts)::bigint as restarts,
+               sum(missed)::bigint as missed, sum(swaps)::bigint as swaps, max(place) filter (swaps > 0) as swapped,
+               arg_max(swap_seconds, place) filter (swaps > 0) as swap_seconds
+        from c group by stage""",
 }
 Version = dict[str, tuple[int, str]]
 
@@ -45,13 +51,13 @@ class Progress:
     """One look at a run; every frame has at most some thousand rows."""
 
     committed: int | None
-    updates: pl.DataFrame  # step, reward, kl, clip, entropy, gap, flat
+    updates: pl.DataFrame  # step, reward, kl, clip, entropy, gap (null: all stale), staleness, refused, flat
     evaluations: pl.DataFrame  # step, score, stderr
     signals: pl.DataFrame  # round, kind, n
     tasks: pl.DataFrame  # round, origin, calls, n
     drafts: pl.DataFrame  # n
     verdicts: pl.DataFrame  # outcome, reason, n
-    stage_costs: pl.DataFrame  # stage, seconds (after round 0)
+    stage_costs: pl.DataFrame  # stage, seconds (after round 0), restarts, missed, swaps, swapped, swap_seconds
     version: Version = field(default_factory=dict)
 
     @property

@@ -25,6 +25,7 @@ class FakeVllm:
         self.used: list[str] = []  # every name that was ever loaded
         self.requests: list[Body] = []
         self.base_weights = "base"
+        self.room = 100  # tokens of a conversation
         self.asleep = False
         self.sleeps = True  # whether it can
         self.reply: Callable[[Body], tuple[int, bytes]] = self.honest
@@ -64,7 +65,7 @@ class FakeVllm:
             self.requests.append(body)
             return self.reply(body)
         if path == "/v1/models":
-            base = {"id": "base", "parent": None, "max_model_len": 100}
+            base = {"id": "base", "parent": None, "max_model_len": self.room}
             return _json({"data": [base, *({"id": name, "parent": "base"} for name in self.adapters)]})
         if path == "/v1/load_lora_adapter":
             self.used.append(body["lora_name"])

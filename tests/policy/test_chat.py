@@ -3,7 +3,7 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from coevolve_lab.errors import PolicyError
-from coevolve_lab.policy.chat import TemplateChat, signature
+from coevolve_lab.policy.chat import TemplateChat, signature, system_prompt
 from coevolve_lab.policy.tiny import END, PAD, TinyChat, train_tokenizer
 
 CORPUS = [
@@ -77,6 +77,13 @@ def test_quoted_words_are_the_same_tokens_in_a_query_and_in_a_call():
     for text in ("move 'report.txt'", "[mv(source='report.txt')]"):
         ids = chat.tokenizer.encode(text, add_special_tokens=False).ids
         assert any(ids[i : i + len(word)] == word for i in range(len(ids)))
+
+
+def test_code_agents_are_told_of_programs_and_not_of_tools():
+    told = system_prompt([TOOL], "code")
+    assert "```python" in told
+    assert "mv" not in told
+    assert "mv(source: string, to?: string)" in system_prompt([TOOL], "python")
 
 
 def test_signature_marks_optional_arguments():

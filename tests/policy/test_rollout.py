@@ -153,3 +153,32 @@ def test_waves_bound_the_episodes_in_flight():
 def test_seeds_are_stable_and_named():
     assert stable_seed("a", 1) == stable_seed("a", 1) != stable_seed("a1", "")
     assert 0 <= stable_seed(0) < 2**63
+
+
+class NarrowWorld(ToyWorld):
+    """A toy world whose sessions need a process each, of which there are two."""
+
+    max_sessions = 2
+
+    def __init__(self):
+        super().__init__()
+        self.open_now = self.most = 0
+
+    def open(self, task):
+        world = self
+        world.open_now += 1
+        world.most = max(world.most, world.open_now)
+        assert world.open_now <= world.max_sessions
+
+        class Counted(ToySession):
+            def close(self):
+                world.open_now -= 1
+
+        return Counted(task)
+
+
+def test_no_more_sessions_are_open_than_an_environment_can_hold():
+    world = NarrowWorld()
+    played = _play(FakeEngine("add(counter='ant', amount=2)", "done"), SOLVED, SOLVED, world=world, group_size=3)
+    assert [t.score for t in played] == [1.0] * 6
+    assert (world.most, world.open_now) == (2, 0)

@@ -35,7 +35,7 @@ def _engine(fake: FakeVllm, restart: Any = None, **config: Any) -> VllmEngine:
     return VllmEngine(fake.url, "base", [3, 4], EngineConfig(kind="vllm", **config), restart)
 
 
-def _adapter(parent: Path, name: str) -> tuple[Path, Proof]:
+def adapter(parent: Path, name: str) -> tuple[Path, Proof]:
     """An adapter's folder, and the trainer's side of the proof that the fake server will agree with."""
     folder = parent / name
     folder.mkdir(exist_ok=True)
@@ -131,7 +131,7 @@ def test_a_change_below_the_servers_rounding_is_not_asked_for() -> None:
 
 
 def test_log_probabilities_before_temperature_are_refused(fake: FakeVllm, tmp_path: Path) -> None:
-    engine, (folder, proof) = _engine(fake), _adapter(tmp_path, "v0001-aaaaaaaa")
+    engine, (folder, proof) = _engine(fake), adapter(tmp_path, "v0001-aaaaaaaa")
     sharper = tuple(value - 0.2 for value in proof.following)
     with pytest.raises(BackgroundError, match="--logprobs-mode processed_logprobs"):
         engine.announce(1, folder, Proof(proof.ids, proof.start, proof.logprobs, sharper))
@@ -157,7 +157,7 @@ def test_seeds_differ_by_episode_and_call_and_repeat() -> None:
 
 def test_a_version_is_loaded_proven_and_then_sampled_from(fake: FakeVllm, tmp_path: Path) -> None:
     engine = _engine(fake)
-    engine.announce(3, *_adapter(tmp_path, "v0003-aaaaaaaa"))
+    engine.announce(3, *adapter(tmp_path, "v0003-aaaaaaaa"))
     assert engine.policy_version == 3
     asked = [Request("a", [1, 2], 4), Request("b", [1, 2, 5], 2)]
     a, b = engine.generate(asked, 0.9, 11)
@@ -182,13 +182,13 @@ def test_the_version_before_goes_once_no_request_names_it(fake: FakeVllm, tmp_pa
             assert go_on.wait(10)
         return fake.honest(body)
 
-    engine.announce(1, *_adapter(tmp_path, "v0001-aaaaaaaa"))
+    engine.announce(1, *adapter(tmp_path, "v0001-aaaaaaaa"))
     fake.reply = slow
     results: list[Completion] = []
     thread = threading.Thread(target=lambda: results.extend(engine.generate([ASKED], 0.9, 0)))
     thread.start()
     assert going.wait(10)
-    engine.announce(2, *_adapter(tmp_path, "v0002-bbbbbbbb"))
+    engine.announce(2, *adapter(tmp_path, "v0002-bbbbbbbb"))
     assert sorted(fake.adapters.values()) == ["v0001-aaaaaaaa", "v0002-bbbbbbbb"]
     assert {folder.name for folder in engine.folders} == {"v0001-aaaaaaaa", "v0002-bbbbbbbb"}
     go_on.set()
@@ -200,7 +200,7 @@ def test_the_version_before_goes_once_no_request_names_it(fake: FakeVllm, tmp_pa
 def test_only_the_last_of_several_versions_arrives_when_it_is_needed(fake: FakeVllm, tmp_path: Path) -> None:
     engine = _engine(fake)
     for version in (1, 2, 3):
-        engine.announce_on_demand(version, lambda _, v=version: _adapter(tmp_path, f"v000{v}-aaaaaaa{v}"))  # type: ignore[misc]
+        engine.announce_on_demand(version, lambda _, v=version: adapter(tmp_path, f"v000{v}-aaaaaaa{v}"))  # type: ignore[misc]
         assert engine.policy_version == version
     assert fake.used == []
     engine.generate([ASKED], 0.9, 0)
@@ -210,22 +210,22 @@ def test_only_the_last_of_several_versions_arrives_when_it_is_needed(fake: FakeV
 
 def test_a_version_that_does_not_arrive_stops_and_may_be_tried_again(fake: FakeVllm, tmp_path: Path) -> None:
     engine = _engine(fake)
-    engine.announce(1, *_adapter(tmp_path, "v0001-aaaaaaaa"))
-    folder, _ = _adapter(tmp_path, "v0002-bbbbbbbb")
-    _, other = _adapter(tmp_path, "v0002-cccccccc")
+    engine.announce(1, *adapter(tmp_path, "v0001-aaaaaaaa"))
+    folder, _ = adapter(tmp_path, "v0002-bbbbbbbb")
+    _, other = adapter(tmp_path, "v0002-cccccccc")
     engine.announce_on_demand(2, lambda _: (folder, other))
     for _ in range(2):
         with pytest.raises(BackgroundError, match="did not arrive"):
             engine.generate([ASKED], 0.9, 0)
         assert list(fake.adapters.values()) == ["v0001-aaaaaaaa"]
-    engine.announce_on_demand(2, lambda _: _adapter(tmp_path, "v0002-bbbbbbbb"))
+    engine.announce_on_demand(2, lambda _: adapter(tmp_path, "v0002-bbbbbbbb"))
     assert engine.generate([ASKED], 0.9, 0)[0].finished
 
 
 def test_whole_weights_replace_the_base_models(fake: FakeVllm, tmp_path: Path) -> None:
     engine = _engine(fake)
     for version, name in ((1, "v0001-aaaaaaaa"), (2, "v0002-bbbbbbbb")):
-        folder, proof = _adapter(tmp_path, name)
+        folder, proof = adapter(tmp_path, name)
         (folder / "adapter_config.json").unlink()
         (folder / "model.safetensors").touch()
         engine.announce(version, folder, proof)
@@ -244,16 +244,16 @@ def test_whole_weights_replace_the_base_models(fake: FakeVllm, tmp_path: Path) -
 def test_adapters_of_an_earlier_engine_are_unloaded_first(fake: FakeVllm, tmp_path: Path) -> None:
     fake.adapters.update({"policy-v0001-aaaaaaaa-000000": "v0001-aaaaaaaa", "somebody-elses": "x"})
     engine = _engine(fake)
-    engine.announce(1, *_adapter(tmp_path, "v0001-bbbbbbbb"))
+    engine.announce(1, *adapter(tmp_path, "v0001-bbbbbbbb"))
     assert sorted(fake.adapters.values()) == ["v0001-bbbbbbbb", "x"]
 
 
 def test_a_joined_servers_base_model_is_found(fake: FakeVllm, tmp_path: Path) -> None:
     joined = VllmEngine(fake.url, None, [3], EngineConfig(kind="vllm"))
-    joined.announce(1, *_adapter(tmp_path, "v0001-aaaaaaaa"))
+    joined.announce(1, *adapter(tmp_path, "v0001-aaaaaaaa"))
     other = VllmEngine(fake.url, "another", [3], EngineConfig(kind="vllm"))
     with pytest.raises(BackgroundError, match="not 'another'"):
-        other.announce(1, *_adapter(tmp_path, "v0001-aaaaaaaa"))
+        other.announce(1, *adapter(tmp_path, "v0001-aaaaaaaa"))
 
 
 # ---- what breaks
@@ -269,7 +269,7 @@ def test_a_call_is_made_again_after_one_restart_and_counted(fake: FakeVllm, tmp_
         raise BackgroundError("no memory")
 
     engine = _engine(fake, restart)
-    engine.announce(1, *_adapter(tmp_path, "v0001-aaaaaaaa"))
+    engine.announce(1, *adapter(tmp_path, "v0001-aaaaaaaa"))
     fake.reply = lambda body: (500, b"EngineCore encountered an issue")
     assert engine.generate([ASKED], 0.9, 0)[0].finished
     assert engine.restarts == 1
@@ -282,7 +282,7 @@ def test_a_call_is_made_again_after_one_restart_and_counted(fake: FakeVllm, tmp_
 
 def test_a_server_that_stays_broken_is_a_policy_error(fake: FakeVllm, tmp_path: Path) -> None:
     engine = _engine(fake, restart=lambda: fake.url)
-    engine.announce(1, *_adapter(tmp_path, "v0001-aaaaaaaa"))
+    engine.announce(1, *adapter(tmp_path, "v0001-aaaaaaaa"))
     fake.reply = lambda body: (500, b"no") if body.get("stop_token_ids") else fake.honest(body)
     with pytest.raises(PolicyError, match="failed"):
         engine.generate([ASKED], 0.9, 0)
@@ -293,7 +293,7 @@ def test_a_joined_server_that_is_gone_stops_the_run(tmp_path: Path) -> None:
     """Nobody here can start it again, and going on would roll out nothing and train on it."""
     fake = FakeVllm()
     engine = _engine(fake)
-    engine.announce(1, *_adapter(tmp_path, "v0001-aaaaaaaa"))
+    engine.announce(1, *adapter(tmp_path, "v0001-aaaaaaaa"))
     fake.close()
     with pytest.raises(BackgroundError, match="start it again"):
         engine.generate([ASKED], 0.9, 0)
@@ -302,7 +302,7 @@ def test_a_joined_server_that_is_gone_stops_the_run(tmp_path: Path) -> None:
 def test_a_server_that_never_takes_a_version_stops_the_run(fake: FakeVllm, tmp_path: Path) -> None:
     engine = _engine(fake, restart=lambda: fake.url)
     fake.reply = lambda body: (500, b"no") if "prompt_logprobs" in body else fake.honest(body)
-    engine.announce_on_demand(1, lambda _: _adapter(tmp_path, "v0001-aaaaaaaa"))
+    engine.announce_on_demand(1, lambda _: adapter(tmp_path, "v0001-aaaaaaaa"))
     for restarts in (1, 2):
         with pytest.raises(BackgroundError, match="once started again"):
             engine.generate([ASKED], 0.9, 0)
@@ -312,7 +312,7 @@ def test_a_server_that_never_takes_a_version_stops_the_run(fake: FakeVllm, tmp_p
 
 def test_an_adapter_that_somebody_unloaded_is_loaded_again(fake: FakeVllm, tmp_path: Path) -> None:
     engine = _engine(fake)
-    engine.announce(1, *_adapter(tmp_path, "v0001-aaaaaaaa"))
+    engine.announce(1, *adapter(tmp_path, "v0001-aaaaaaaa"))
     fake.adapters.clear()
     assert engine.generate([ASKED], 0.9, 0)[0].finished
     assert len(set(fake.used)) == 2
@@ -321,7 +321,7 @@ def test_an_adapter_that_somebody_unloaded_is_loaded_again(fake: FakeVllm, tmp_p
 
 def test_a_straggler_is_given_up_and_counted_and_the_others_stand(fake: FakeVllm, tmp_path: Path) -> None:
     engine, never = _engine(fake, request_seconds=1.0), threading.Event()
-    engine.announce(1, *_adapter(tmp_path, "v0001-aaaaaaaa"))
+    engine.announce(1, *adapter(tmp_path, "v0001-aaaaaaaa"))
 
     def straggling(body: Body) -> tuple[int, bytes]:
         if body["prompt"] == [9]:
@@ -339,7 +339,7 @@ def test_a_straggler_is_given_up_and_counted_and_the_others_stand(fake: FakeVllm
 
 def test_a_released_episode_comes_back_empty(fake: FakeVllm, tmp_path: Path) -> None:
     engine, never = _engine(fake), threading.Event()
-    engine.announce(1, *_adapter(tmp_path, "v0001-aaaaaaaa"))
+    engine.announce(1, *adapter(tmp_path, "v0001-aaaaaaaa"))
 
     def releasing(body: Body) -> tuple[int, bytes]:
         if body["prompt"] == [9]:
@@ -356,7 +356,7 @@ def test_a_released_episode_comes_back_empty(fake: FakeVllm, tmp_path: Path) -> 
 
 def test_a_conversation_without_room_is_cut_and_asked_of_nobody(fake: FakeVllm, tmp_path: Path) -> None:
     engine = _engine(fake)
-    engine.announce(1, *_adapter(tmp_path, "v0001-aaaaaaaa"))
+    engine.announce(1, *adapter(tmp_path, "v0001-aaaaaaaa"))
     before = len(fake.requests)
     full, narrow, none = engine.generate(
         [Request("a", [1] * 100, 4), Request("b", [1] * 98, 4), Request("c", [1], 0)], 0.9, 0
@@ -368,7 +368,7 @@ def test_a_conversation_without_room_is_cut_and_asked_of_nobody(fake: FakeVllm, 
 
 def test_a_reply_without_an_end_is_not_read_to_the_end(fake: FakeVllm, tmp_path: Path) -> None:
     engine = _engine(fake, restart=lambda: fake.url)
-    engine.announce(1, *_adapter(tmp_path, "v0001-aaaaaaaa"))
+    engine.announce(1, *adapter(tmp_path, "v0001-aaaaaaaa"))
     fake.reply = lambda body: (200, b" " * (3 << 20)) if body.get("stop_token_ids") else fake.honest(body)
     with pytest.raises(PolicyError, match="longer than"):
         engine.generate([ASKED], 0.9, 0)
@@ -379,7 +379,7 @@ def test_a_reply_without_an_end_is_not_read_to_the_end(fake: FakeVllm, tmp_path:
 
 def test_the_server_sleeps_once_all_episodes_are_over(fake: FakeVllm, tmp_path: Path) -> None:
     engine = _engine(fake, sleep=True)
-    engine.announce(1, *_adapter(tmp_path, "v0001-aaaaaaaa"))
+    engine.announce(1, *adapter(tmp_path, "v0001-aaaaaaaa"))
     engine.generate([ASKED, Request("b", [2], 4)], 0.9, 0)
     engine.release(["a"])
     assert not fake.asleep
@@ -392,7 +392,7 @@ def test_the_server_sleeps_once_all_episodes_are_over(fake: FakeVllm, tmp_path: 
 def test_a_server_that_cannot_sleep_says_what_to_change(fake: FakeVllm, tmp_path: Path) -> None:
     fake.sleeps = False
     engine = _engine(fake, sleep=True)
-    engine.announce(1, *_adapter(tmp_path, "v0001-aaaaaaaa"))
+    engine.announce(1, *adapter(tmp_path, "v0001-aaaaaaaa"))
     engine.generate([ASKED], 0.9, 0)
     with pytest.raises(PolicyError, match=r"engine\.sleep needs a GPU"):
         engine.release(["a"])

@@ -14,18 +14,22 @@ from coevolve_lab import records as r
 from coevolve_lab.config import Config
 from coevolve_lab.store import RunReader, RunWriter, schema, write_snapshot
 
-NEW = ["gap_largest", "capped_fraction"]
+NEW = {
+    "updates": ["gap_largest", "capped_fraction", "staleness_largest", "stale"],
+    "stage_costs": ["restarts", "missed", "swaps", "swap_seconds"],
+}
 
 
 @pytest.fixture
 def older(tmp_path: Path, make_records: Callable[..., list[Any]]) -> Path:
-    """A run of two rounds whose updates lack what was added to them since."""
+    """A run of two rounds whose records lack what was added to them since."""
     with RunWriter.create(tmp_path / "run", Config()) as writer:
         for round in range(2):
             writer.append(make_records(round, round))
             writer.commit(round)
-    for path in (tmp_path / "run" / "tables" / "updates").iterdir():
-        pq.write_table(pq.read_table(path).drop_columns(NEW), path)
+    for table, columns in NEW.items():
+        for path in (tmp_path / "run" / "tables" / table).iterdir():
+            pq.write_table(pq.read_table(path).drop_columns(columns), path)
     return tmp_path / "run"
 
 
@@ -35,6 +39,10 @@ def test_an_older_run_reads_with_defaults_and_its_columns_are_null_in_sql(older:
     assert dict(reader.table("updates").schema) == schema.tables()["updates"]
     assert reader.sql("select max(gap_largest) as gap, avg(logprob_gap) as mean from updates").rows() == [(None, 1e-9)]
     assert reader.records(r.Update, "gap_largest is not null") == []
+    assert {(u.staleness_largest, u.stale) for u in reader.records(r.Update)} == {(0, 0)}
+    costs = reader.records(r.StageCost)
+    assert {(c.restarts, c.missed, c.swaps, c.swap_seconds) for c in costs} == {(0, 0, 0, 0.0)}
+    assert {c.seconds for c in costs} == {1.25}
 
 
 def test_it_goes_on_with_the_new_columns(older: Path) -> None:

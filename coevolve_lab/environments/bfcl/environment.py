@@ -17,7 +17,7 @@ from coevolve_lab.environments.bfcl.session import BFCLSession
 from coevolve_lab.errors import ConfigError, EnvironmentFailure
 from coevolve_lab.records import Task
 
-SPLITS = ("test", "explore", "held_out")
+SPLITS = ("test", "explore", "held_out", "validation")
 CACHED_REFERENCES = 4096
 
 
@@ -25,11 +25,12 @@ class BFCLEnvironment:
     """Environment, ScriptedWorld and RiskRules (``environments.base``) over the eight multi-turn API classes.
 
     Splits: "test", the 200 official cases; "explore", start states without tasks; "held_out", synthesized tasks whose
-    start states and names share nothing with "explore". All are the same for the same options.
+    start states and names share nothing with "explore"; "validation", as many more of that kind and none of the same,
+    to choose by. All are the same for the same options.
 
-    classes: API classes of the "explore" and "held_out" worlds. classes_per_start: how many of them one start state
-    holds (None: all). max_calls: most calls in a held-out task. partial_credit: see ``BFCLSession.score``.
-    Raises ConfigError for options that cannot be used and PrerequisiteError when the benchmark is not installed.
+    classes: API classes of the synthesized worlds. classes_per_start: how many of them one start state holds (None:
+    all). held_out_tasks, max_calls: how many held-out tasks, and the most calls in one. partial_credit: see
+    ``BFCLSession.score``. Raises ConfigError for options that cannot be used and PrerequisiteError when the benchmark is not installed.
     """
 
     name = "bfcl"
@@ -127,7 +128,8 @@ class BFCLEnvironment:
                 Task(f"bfcl_explore_{index}", self.name, (), self.start("train", rng), split=split, origin="seed")
                 for index in range(self._explore_starts)
             )
-        return held_out.make_tasks(self, self._held_out_tasks, self._max_calls, rng)
+        apart = self.tasks("held_out") if split == "validation" else ()
+        return held_out.make_tasks(self, self._held_out_tasks, self._max_calls, rng, split, apart)
 
     def _reference(self, task: Task) -> Reference:
         """The replay of a task's solution, kept for the K sessions of each of its visits."""

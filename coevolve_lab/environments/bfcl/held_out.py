@@ -74,13 +74,16 @@ def join_phrases(phrases: Sequence[str]) -> str:
     return " then ".join(phrases)
 
 
-def make_tasks(world: World, count: int, max_calls: int, rng: random.Random) -> tuple[Task, ...]:
+def make_tasks(
+    world: World, count: int, max_calls: int, rng: random.Random, split: str = "held_out", apart: Sequence[Task] = ()
+) -> tuple[Task, ...]:
     """``count`` distinct held-out tasks of 1 to ``max_calls`` calls; their first calls go round all tools in turn.
 
-    Raises EnvironmentFailure when the world is too small for so many distinct tasks.
+    apart: tasks of another split, none of which is made again. Raises EnvironmentFailure when the world is too small
+    for so many distinct tasks.
     """
     tasks: list[Task] = []
-    seen: set[tuple[Any, ...]] = set()
+    seen: set[tuple[Any, ...]] = {(task.turns, task.solution) for task in apart}
     waiting: list[str] = []  # tools of this round that had no task yet
     for _ in range(_TRIES_PER_TASK * count):
         if len(tasks) == count:
@@ -90,11 +93,13 @@ def make_tasks(world: World, count: int, max_calls: int, rng: random.Random) -> 
         if not (usable := [tool for tool in waiting if tool in possible]):
             waiting = usable = rng.sample(possible, len(possible))
         for tool in usable[:_TRIES_PER_START]:
-            id, calls = f"bfcl_held_out_{len(tasks)}", rng.randint(1, max_calls)
-            task = sample_task(world, start, None, calls, rng, id=id, split="held_out", first=tool)
+            id, calls = f"bfcl_{split}_{len(tasks)}", rng.randint(1, max_calls)
+            task = sample_task(world, start, None, calls, rng, id=id, split=split, first=tool)
             if task is not None and (task.turns, task.solution) not in seen:
                 seen.add((task.turns, task.solution))
                 tasks.append(task)
                 waiting.remove(tool)
                 break
-    raise EnvironmentFailure(f"this world gave only {len(tasks)} of {count} distinct held-out tasks; ask for fewer")
+    raise EnvironmentFailure(
+        f"this world gave only {len(tasks)} of {count} distinct tasks for the split '{split}'; ask for fewer"
+    )
