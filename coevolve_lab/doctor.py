@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 
 from coevolve_lab.background.vllm_build import find_vllm, install_command
 from coevolve_lab.config import Config, EndpointConfig, EngineConfig, PolicyConfig
+from coevolve_lab.environments.appworld import package as appworld
+from coevolve_lab.environments.appworld.server import missing_walls
 from coevolve_lab.environments.bfcl import package
 from coevolve_lab.errors import ConfigError, PrerequisiteError
 from coevolve_lab.estimate import estimate_memory
@@ -41,7 +43,7 @@ def examine(config: Config | None = None) -> list[Finding]:
     Of keys it says whether they are set, never what they are.
     """
     engine = config.engine if config is not None else EngineConfig()
-    findings = [_python(), _torch(), _threads(), *_packages(), _bfcl(), _chromium(), _loopback()]
+    findings = [_python(), _torch(), _threads(), *_packages(), _bfcl(), *_appworld(config), _chromium(), _loopback()]
     findings.append(_joined(engine.url) if engine.kind == "vllm" and engine.url else _vllm(engine))
     if config is not None and config.policy.model != "tiny":
         findings.append(_model(config.policy))
@@ -95,6 +97,24 @@ def _bfcl() -> Finding:
     if package.is_installed():
         return Finding("bfcl", f"in {folder}")
     return Finding("bfcl", f"not in {folder}", package.INSTALL_COMMAND)
+
+
+def _appworld(config: Config | None) -> list[Finding]:
+    """The package with its mini world, and the benchmark's own data; most runs do without both."""
+    needed = config is not None and config.environment.name == "appworld"
+    real = needed and config is not None and config.environment.options.get("world") == "real"
+    try:
+        found = appworld.find()
+    except PrerequisiteError as error:
+        return [Finding("appworld", str(error), appworld.INSTALL_COMMAND, needed)]
+    findings = [Finding("appworld", f"in {appworld.home()}, with its mini world", needed=needed)]
+    lacking = "; ".join(missing_walls(found).values())
+    remedy = "use a newer kernel, or a container that allows seccomp and Landlock" if lacking else ""
+    findings.append(Finding("its walls", lacking or "agents' code can be locked in", remedy, needed))
+    if appworld.has_real_data(found):
+        return [*findings, Finding("appworld data", f"in {found.real_root}", needed=real)]
+    missing = f"not in {found.real_root}: only the mini world can be played"
+    return [*findings, Finding("appworld data", missing, appworld.DOWNLOAD_COMMAND, real)]
 
 
 def _chromium() -> Finding:

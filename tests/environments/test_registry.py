@@ -27,7 +27,7 @@ def test_the_latest_registration_counts() -> None:
 
 def test_unknown_names_options_and_taken_names_are_explained() -> None:
     register_environment("registry-toy", ToyWorld)
-    with pytest.raises(ConfigError, match=r"no environment is called 'alfworld'; there is bfcl.*registry-toy"):
+    with pytest.raises(ConfigError, match=r"is called 'alfworld'; there is bfcl, appworld.*registry-toy"):
         make("alfworld")
     with pytest.raises(ConfigError, match="has no option 'length'; it has size"):
         make("registry-toy", length=3)
