@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from coevolve_lab.cli import commands
-from coevolve_lab.cli.commands import API_DEFAULTS, DEMO_CONFIG, DEMO_RUN, PROGRAM
+from coevolve_lab.cli.commands import API_DEFAULTS, DEMO_CONFIG, DEMO_RUN, PROGRAM, REPRODUCE_OUT
 
 
 def parser() -> argparse.ArgumentParser:
@@ -98,8 +98,33 @@ def parser() -> argparse.ArgumentParser:
     fork.add_argument("--to", metavar="DIR", help="its folder (default: RUN_DIR-fork1, -fork2, ...)")
     _add_settings(fork)
 
-    install = add("install", commands.install, "install a benchmark into a place of its own", run_dir=False)
-    install.add_argument("benchmark", choices=["bfcl"])
+    reproduce = add(
+        "reproduce", commands.reproduce, "make a table or figure of the paper from runs of one's own", False
+    )
+    reproduce.add_argument("experiment", metavar="NAME", nargs="?", help="table5, figure3a, question, ... or a file")
+    reproduce.add_argument("--list", action="store_true", help="name all, and how far each is at this scale")
+    reproduce.add_argument("--scale", default="tiny", help="smoke, tiny or paper (default: tiny)")
+    reproduce.add_argument("--seeds", type=_count, nargs="+", help="(default: the experiment's at this scale)")
+    reproduce.add_argument("--jobs", type=_count, help="runs side by side (default: what this machine's cores allow)")
+    reproduce.add_argument("--dry-run", action="store_true", help="only say what would be played, and how long")
+    reproduce.add_argument("--only-results", action="store_true", help="play nothing: write what finished runs give")
+    reproduce.add_argument(
+        "--out", default=REPRODUCE_OUT, help=f"folder of runs and results (default: {REPRODUCE_OUT})"
+    )
+    reproduce.add_argument("--pdf", action="store_true", help="figures as PDF too")
+    reproduce.add_argument(
+        "--embedding", default="minilm", help="minilm, words, or a sentence-embedding model's folder (default: minilm)"
+    )
+
+    install = add(
+        "install", commands.install, "install a benchmark or the embedding model into a place of its own", run_dir=False
+    )
+    install.add_argument(
+        "benchmark",
+        choices=["bfcl", "appworld", "appworld-data", "minilm"],
+        help="appworld comes with its mini world; appworld-data downloads the benchmark's own data too; minilm is the "
+        "sentence-embedding model of figures 3c and 5 and tables 13 and 15",
+    )
 
     doctor = add("doctor", commands.doctor, "what this machine has, and what is missing", run_dir=False)
     doctor.add_argument("config", metavar="CONFIG", nargs="?", help="for runs with this config file")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 PROGRAM = "coevolve-lab"
 DEMO_CONFIG = "configs/bfcl-tiny.yaml"
 DEMO_RUN = "data/runs/demo"
+REPRODUCE_OUT = "data/experiments"
 API_DEFAULTS: dict[str, Any] = {  # of what evaluates an API model; see arguments.py
     "env": "bfcl",
     "base_url": None,
@@ -241,10 +242,50 @@ def fork(args: argparse.Namespace) -> None:
         print(f"{other.run_dir}\ngo on with: {PROGRAM} resume {other.run_dir}")
 
 
-def install(args: argparse.Namespace) -> None:
-    from coevolve_lab.environments.bfcl import package
+def reproduce(args: argparse.Namespace) -> None:
+    from coevolve_lab.experiments import expand, listing, load, play, write
+    from coevolve_lab.experiments.listing import costs
 
-    print(f"{args.benchmark} is in {package.install()}")
+    runs = Path(args.out) / "runs"
+    if args.list:
+        print(as_text(listing(runs, args.scale)))
+        return
+    if not args.experiment:
+        raise ConfigError(f"name a table or figure; {PROGRAM} reproduce --list has them all")
+    plan = expand(load(args.experiment), args.scale, seeds=args.seeds)
+    jobs = args.jobs or plan.side_by_side
+    print(f"{plan.experiment.title}, scale {args.scale}: {plan.about}", flush=True)
+    if args.dry_run:
+        expected = costs(plan, runs)
+        print(as_text(expected))
+        unknown, total = expected["minutes"].null_count(), expected["minutes"].sum()
+        print(
+            f"about {total / jobs:.0f} min, {jobs} side by side"
+            + f"; nobody knows how long {unknown} take" * bool(unknown)
+        )
+        return
+    if not args.only_results:
+        play(plan, runs, jobs, say=_at_once)
+    for path in write(plan, runs, Path(args.out) / "results", pdf=args.pdf, embedding=args.embedding):
+        print(path)
+
+
+def _at_once(line: str) -> None:
+    print(line, flush=True)
+
+
+def install(args: argparse.Namespace) -> None:
+    from coevolve_lab.environments.appworld import package as appworld
+    from coevolve_lab.environments.bfcl import package as bfcl
+    from coevolve_lab.evolution import minilm
+
+    installers = {
+        "bfcl": bfcl.install,
+        "appworld": appworld.install,
+        "appworld-data": appworld.download,
+        "minilm": minilm.install,
+    }
+    print(f"{args.benchmark} is in {installers[args.benchmark]()}")
 
 
 def doctor(args: argparse.Namespace) -> int:
@@ -254,7 +295,7 @@ def doctor(args: argparse.Namespace) -> int:
     findings = examine(load_config(args.config, **settings(args.set)) if args.config else None)
     for finding in findings:
         state = "ok" if not finding.remedy else "MISSING" if finding.needed else "optional"
-        print(f"{state:9}{finding.name:13}{finding.found}" + (f"\n{'':22}{finding.remedy}" if finding.remedy else ""))
+        print(f"{state:9}{finding.name:15}{finding.found}" + (f"\n{'':24}{finding.remedy}" if finding.remedy else ""))
     return int(any(finding.remedy and finding.needed for finding in findings))
 
 

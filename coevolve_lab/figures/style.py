@@ -72,6 +72,13 @@ def looks(names: Sequence[str]) -> dict[str, Look]:
     return {name: NAMED[name] if name in NAMED else free[unknown.index(name) % len(free)] for name in names}
 
 
+def series_look(index: int) -> Look:
+    """The look of one of many series: after a round of ``OTHERS`` colours return with other dashes and marks."""
+    look = OTHERS[index % len(OTHERS)]
+    other = OTHERS[(index + index // len(OTHERS)) % len(OTHERS)]
+    return Look(look.color, other.pattern, other.dash, other.marker)
+
+
 def ink(dark: bool) -> str:
     """Colour of text and of lines that belong to no series."""
     return "#E8E8E8" if dark else "#222222"

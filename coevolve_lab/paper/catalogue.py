@@ -55,13 +55,22 @@ ENTRIES: tuple[Entry, ...] = (
         "table 15",
         "Diversity and relevance of the tasks over training",
         "embeddings of the queries of D_t and of the evaluation tasks",
-        ("coevolve_lab.evaluation:self_redundancy", "coevolve_lab.evaluation:relative_energy_distance", _TABLE),
+        (
+            "coevolve_lab.evaluation.growth:growth",
+            "coevolve_lab.evaluation:self_redundancy",
+            "coevolve_lab.evaluation:relative_energy_distance",
+            _TABLE,
+        ),
     ),
     Entry(
         "figure 3a",
         "Score per step",
         "a run's evaluations, and a baseline's",
-        ("coevolve_lab.figures:score_per_step", "coevolve_lab.figures:overlay_scores"),
+        (
+            "coevolve_lab.figures:score_per_step",
+            "coevolve_lab.figures:learning_curves",
+            "coevolve_lab.figures:overlay_scores",
+        ),
     ),
     Entry(
         "figure 3b",

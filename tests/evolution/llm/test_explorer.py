@@ -29,7 +29,7 @@ from coevolve_lab.evolution.llm.explorer import RECORDING
 from coevolve_lab.records import ExplorationContext, Signal, Task, TaskDraft, Trajectory, Triplet, from_dict, to_dict
 from tests.evolution.conftest import START
 from tests.evolution.llm.fake_llm import FakeLlm, as_text, context, proposal, user_of
-from tests.evolution.toy_world import ToyWorld
+from tests.evolution.toy_world import ToySession, ToyWorld
 from tests.fake_endpoint import MODEL, NO_CHOICES, Answer, FakeEndpoint, fails, half_json, refuses, says, says_json
 
 ONE = Occasion(1)
@@ -288,6 +288,33 @@ def test_an_environment_that_breaks_ends_only_its_rollout(
     triplets, drafts = evolve(explorer, [broken, here()])
     assert [(t.action, t.failed) for t in triplets if t.context_id == "ctx-r1-1"] == [("", True)] * 2
     assert {d.context_id for d in drafts} == {"ctx-r1-0"}
+
+
+def test_no_more_sessions_are_open_than_an_environment_can_hold(
+    make: Callable[..., tuple[LlmExplorer, FakeEndpoint]],
+) -> None:
+    now: list[ToySession] = []
+
+    class Narrow(ToyWorld):
+        max_sessions = 2
+
+        def open(self, task: Task) -> ToySession:
+            session = Counted(task)
+            now.append(session)
+            assert len(now) <= self.max_sessions
+            return session
+
+    class Counted(ToySession):
+        def close(self) -> None:
+            now.remove(self)
+
+    world = Narrow()
+    explorer, _ = make(FakeLlm(delay=0.02), world)
+    contexts = unguided_contexts("seed", 3, StartPool(world), Occasion(0), explorer.name)
+    _, drafts = evolve(explorer, contexts, Occasion(0))
+    assert drafts
+    assert len(explorer.judge(drafts[:3], Occasion(0))) == 3
+    assert not now
 
 
 def test_observations_are_data(make: Callable[..., tuple[LlmExplorer, FakeEndpoint]]) -> None:

@@ -1,0 +1,16 @@
+"""Tables and figures from one's own runs: a declarative file becomes runs, runs become results.
+
+>>> from coevolve_lab.experiments import expand, load, play, write
+>>> plan = expand(load("table5"), "tiny")
+>>> play(plan, "data/experiments/runs", jobs=2)
+>>> write(plan, "data/experiments/runs", "data/experiments/results")
+
+The same as ``coevolve-lab reproduce table5 --scale tiny``.
+"""
+
+from coevolve_lab.experiments.listing import listing
+from coevolve_lab.experiments.plan import expand, known, load, scales
+from coevolve_lab.experiments.runner import RunsFailed, play
+from coevolve_lab.experiments.writing import write
+
+__all__ = ["RunsFailed", "expand", "known", "listing", "load", "play", "scales", "write"]

@@ -1,0 +1,107 @@
+"""An experiment becomes runs: what is the same is shared, what differs is never mixed, errors name what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coevolve_lab.errors import ConfigError
+from coevolve_lab.experiments.plan import Experiment, expand, known, load, scales
+
+FOLDER = Path(__file__).parents[2] / "configs" / "experiments"
+
+
+def written(folder: Path, text: str) -> Experiment:
+    (folder / "mine.yaml").write_text(text)
+    (folder / "scales.yaml").write_text(
+        f"small: {{about: for this test, environments: {{bfcl: {FOLDER.parent / 'bfcl-smoke.yaml'}}}, seeds: [0, 1]}}"
+    )
+    return load("mine", folder)
+
+
+@pytest.mark.parametrize("name", known(FOLDER))
+def test_every_experiment_that_comes_with_the_project_expands(name: str) -> None:
+    experiment = load(name, FOLDER)
+    assert experiment.name == name
+    for scale in ("smoke", "tiny", "paper"):
+        plan = expand(experiment, scale, FOLDER, seeds=[0])
+        assert {cell.column for cell in plan.cells} <= {"bfcl", "appworld", *experiment.environments}
+        assert len({cell.key: cell.config for cell in plan.cells}) == len(plan.runs) > 0
+
+
+def test_every_table_and_figure_of_the_paper_has_an_experiment_but_the_settings() -> None:
+    from coevolve_lab.paper import catalogue
+
+    assert set(catalogue()["name"]) - set(known(FOLDER)) == {"table9"}
+
+
+def test_arms_of_a_seed_begin_alike_unless_they_say_otherwise(tmp_path: Path) -> None:
+    plan = expand(
+        written(
+            tmp_path,
+            "title: t\narms:\n  a: {method: grpo}\n  b: {method: coevolve, set: {training: {learning_rate: 0.5}}}\n"
+            "  c: {method: coevolve, initial: {evolution: {initial_tasks: 7}}}\n",
+        ),
+        "small",
+        tmp_path,
+    )
+    starts = {(cell.arm, cell.seed): cell.start for cell in plan.cells}
+    assert starts["a", 0] == starts["b", 0]
+    assert starts["a", 0] != starts["c", 0]
+    assert starts["a", 0] != starts["a", 1]
+    assert len(plan.starts) == 4
+    assert starts["c", 1].config.evolution.initial_tasks == 7
+    of_b = next(cell.config for cell in plan.cells if cell.arm == "b")
+    assert of_b.training.learning_rate == 0.5
+    assert of_b.evolution.mode == "feedback"
+
+
+def test_two_arms_that_are_the_same_run_are_played_once(tmp_path: Path) -> None:
+    text = "title: t\narms:\n  a: {method: grpo, row: x}\n  b: {method: grpo, row: y}\n"
+    plan = expand(written(tmp_path, text), "small", tmp_path)
+    assert (len(plan.cells), len(plan.runs)) == (4, 2)
+
+
+def test_another_setting_is_another_folder(tmp_path: Path) -> None:
+    text = "title: t\narms:\n  a: {method: grpo}\n  b: {method: grpo, set: {rollout: {temperature: 0.5}}}\n"
+    first, second = (cell.key for cell in expand(written(tmp_path, text), "small", tmp_path, seeds=[3]).cells)
+    assert first != second
+    assert first.startswith("bfcl-grpo-s3-")
+
+
+def test_a_column_may_be_a_special_case_of_an_environment(tmp_path: Path) -> None:
+    text = (
+        "title: t\nown_warm_start: true\nenvironments:\n  plain: {of: bfcl}\n"
+        "  weak: {of: bfcl, initial: {policy: {warm_start: {weak_tools: 1}}}}\narms: {a: {method: grpo}}\n"
+    )
+    cells = expand(written(tmp_path, text), "small", tmp_path).cells
+    weak = {cell.column: cell.config.policy.warm_start for cell in cells if cell.seed == 1}
+    assert {column: (warm.weak_tools, warm.seed) for column, warm in weak.items()} == {
+        "plain": (None, 1),
+        "weak": (1, 1),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("title: t\narms: {a: {method: grop}}", "grpo"),
+        ("title: t\narms: {a: {method: grpo, sett: {}}}", "arms.a.sett"),
+        ("title: t\narms: {a: {method: grpo, set: {rollout: {grup_size: 3}}}}", "group_size"),
+        ("title: t\nenvironments: {webshop: {}}\narms: {a: {method: grpo}}", "webshop"),
+        ("title: t\narms: {a: {method: grpo}}\nscales: {small: {arms: [b]}}", "'b'"),
+        ("[1, 2]", "mapping"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_named_before_anything_is_played(tmp_path: Path, text: str, named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        expand(written(tmp_path, text), "small", tmp_path)
+
+
+def test_unknown_names_are_answered_with_what_there_is() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'table5'"):
+        load("tabel5", FOLDER)
+    with pytest.raises(ConfigError, match="smoke, tiny, paper"):
+        expand(load("table5", FOLDER), "huge", FOLDER)
+    assert set(scales(FOLDER)) == {"smoke", "tiny", "paper"}
