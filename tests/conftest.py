@@ -85,6 +85,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not vllm_python().exists():
         remedy = "make test-vllm, or name an interpreter that has vLLM in COEVOLVE_VLLM_PYTHON"
         _leave_out(items, "vllm", f"no {vllm_python()}", remedy, "COEVOLVE_REQUIRE_VLLM")
+    from coevolve_lab.environments.appworld import package as appworld
+
+    if not appworld.is_installed():
+        lack, remedy = f"no AppWorld in {appworld.home()}", appworld.INSTALL_COMMAND
+        _leave_out(items, "appworld", lack, remedy, "COEVOLVE_REQUIRE_APPWORLD")
 
 
 def _leave_out(items: list[pytest.Item], marker: str, lack: str, remedy: str, required: str) -> None:

@@ -3,28 +3,46 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from coevolve_lab import environments
 from coevolve_lab.config import Config, load_config
+from coevolve_lab.environments.appworld.package import DOWNLOAD_COMMAND, find, has_real_data
 
 CONFIGS = sorted((Path(__file__).parents[1] / "configs").glob("*.yaml"))
-ON_GPU = ("bfcl-qwen3-4b", "bfcl-qwen2.5-7b", "bfcl-qwen3-30b-a3b")
+BFCL_ON_GPU = ("bfcl-qwen3-4b", "bfcl-qwen2.5-7b", "bfcl-qwen3-30b-a3b")
+ON_GPU = (*BFCL_ON_GPU, "appworld-qwen3-4b")
 
 
 def load(name: str) -> Config:
     return load_config(next(path for path in CONFIGS if path.stem == name))
 
 
+MARKS = {"appworld": pytest.mark.appworld}
+
+
+def marked(path: Path) -> Any:
+    """The path as a parameter, with the mark of what its environment needs."""
+    return pytest.param(path, marks=[mark for name, mark in MARKS.items() if path.stem.startswith(name)])
+
+
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_a_config_loads_and_its_environment_can_be_made(path: Path) -> None:
+def test_a_config_loads(path: Path) -> None:
     config = load_config(path)
     assert config.name == path.stem
+    assert load_config(config.model_dump(mode="json")).fingerprint() == config.fingerprint()
+
+
+@pytest.mark.parametrize("path", [marked(path) for path in CONFIGS], ids=lambda path: path.stem)
+def test_the_environment_of_a_config_can_be_made(path: Path) -> None:
+    config = load_config(path)
+    if config.environment.options.get("world") == "real" and not has_real_data(find()):
+        pytest.skip(f"the data of the AppWorld benchmark are not here ({DOWNLOAD_COMMAND}, with a network)")
     made = environments.make(config.environment.name, **config.environment.options)
     assert {config.environment.evaluation_split, "explore"} <= set(made.splits())
-    assert load_config(config.model_dump(mode="json")).fingerprint() == config.fingerprint()
 
 
 @pytest.mark.parametrize("config", [Config(), *map(load, ON_GPU)], ids=lambda config: config.name)
@@ -53,11 +71,11 @@ def test_a_gpu_config_shares_one_gpu_with_a_server(name: str) -> None:
     assert (config.engine.kind, config.engine.sleep, config.engine.url) == ("vllm", True, None)
     assert config.rollout.concurrency == config.rollout.tasks_per_step * config.rollout.group_size
     assert config.evolution.explorer.kind == "scripted"  # no key is needed
-    assert config.environment.evaluation_split == "test"
+    assert config.environment.evaluation_split == ("test" if name in BFCL_ON_GPU else "test_normal")
 
 
 def test_the_gpu_configs_differ_in_what_their_models_need() -> None:
-    base, *others = (load(name).model_dump() for name in ON_GPU)
+    base, *others = (load(name).model_dump() for name in BFCL_ON_GPU)
     for other in others:
         changed = {key for key in base if base[key] != other[key]}
         assert changed == {"name", "policy", "engine"}
@@ -67,13 +85,25 @@ def test_the_gpu_configs_differ_in_what_their_models_need() -> None:
 
 @pytest.mark.parametrize("name", ON_GPU)
 def test_the_llm_explorer_that_a_comment_shows_can_be_taken(name: str) -> None:
-    text = next(path for path in CONFIGS if path.stem == "bfcl-qwen3-4b").read_text()
+    own = name if name == "appworld-qwen3-4b" else "bfcl-qwen3-4b"
+    text = next(path for path in CONFIGS if path.stem == own).read_text()
     shown = next(line for line in text.splitlines() if line.startswith("  #   explorer: "))
     config = load_config(load(name), evolution=yaml.safe_load(shown.removeprefix("  #   ")))
     assert (config.evolution.explorer.kind, config.evolution.explorer.model) == ("llm", "qwen3-max")
 
 
-def test_the_default_run_needs_neither_gpu_nor_network() -> None:
-    config = load("bfcl-tiny")
+@pytest.mark.parametrize(("name", "split"), [("bfcl-tiny", "held_out"), ("appworld-mini", "test_normal")])
+def test_the_cpu_runs_need_neither_gpu_nor_network(name: str, split: str) -> None:
+    config = load(name)
     assert (config.policy.model, config.policy.device, config.policy.dtype) == ("tiny", "cpu", "float32")
-    assert config.environment.evaluation_split == "held_out"
+    assert (config.environment.evaluation_split, config.evolution.explorer.kind) == (split, "scripted")
+
+
+def test_agents_of_appworld_write_code() -> None:
+    """And the GPU config is otherwise that of BFCL, but for the room that programs and their outputs need."""
+    mini, real, bfcl = (load(name) for name in ("appworld-mini", "appworld-qwen3-4b", "bfcl-qwen3-4b"))
+    assert {mini.policy.call_syntax, real.policy.call_syntax} == {"code"}
+    assert real.environment.options["world"] == "real"
+    assert real.policy.model_copy(update={"call_syntax": "json"}) == bfcl.policy
+    assert real.rollout == bfcl.rollout
+    assert {key for key, value in real.training if value != getattr(bfcl.training, key)} == {"tokens_per_microbatch"}

@@ -25,7 +25,14 @@ def test_torch_runs_on_one_thread() -> None:
     assert torch.get_num_threads() == 1
 
 
-@pytest.mark.parametrize(("marker", "remedy"), [("browser", "apt-get install chromium"), ("vllm", "make test-vllm")])
+@pytest.mark.parametrize(
+    ("marker", "remedy"),
+    [
+        ("browser", "apt-get install chromium"),
+        ("vllm", "make test-vllm"),
+        ("appworld", "coevolve-lab install appworld"),
+    ],
+)
 def test_what_is_missing_is_an_error_where_it_is_required(marker: str, remedy: str, pytester: pytest.Pytester) -> None:
     pytester.makeconftest((Path(__file__).parent / "conftest.py").read_text())
     pytester.makepyfile(f"import pytest\n\n\n@pytest.mark.{marker}\ndef test_it(): ...\n")
@@ -34,6 +41,7 @@ def test_what_is_missing_is_an_error_where_it_is_required(marker: str, remedy: s
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", "")
         patch.setenv("COEVOLVE_VLLM_PYTHON", "/no-such-python")
+        patch.setenv("COEVOLVE_APPWORLD_HOME", "/no-such-home")
         for name in ("BROWSER_PATH", required):
             patch.delenv(name, raising=False)
         skipped = pytester.runpytest_inprocess("-p", "no:xdist", "-p", "no:timeout")

@@ -10,7 +10,11 @@ from coevolve_lab import doctor
 from coevolve_lab.cli import main
 from coevolve_lab.config import Config, load_config
 from coevolve_lab.doctor import Finding, examine
+from coevolve_lab.environments.appworld import package as appworld
+from coevolve_lab.environments.appworld.package import AppWorldPackage
 from tests.background import fake_vllm
+
+APPWORLD = {"name": "appworld"}
 
 
 def findings(name: str, config: Config | None = None) -> list[Finding]:
@@ -35,6 +39,27 @@ def test_what_is_missing_comes_with_its_command(
     assert "coevolve-lab install bfcl" in out
     assert "optional chromium" in out
     assert "apt-get install chromium" in out
+
+
+def test_appworld_is_needed_by_its_own_runs_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("COEVOLVE_APPWORLD_HOME", str(tmp_path))
+    for config, needed in ((None, False), (load_config({}), False), (load_config({}, environment=APPWORLD), True)):
+        (finding,) = findings("appworld", config)
+        assert (finding.remedy, finding.needed) == ("coevolve-lab install appworld", needed)
+
+
+@pytest.mark.appworld
+def test_the_real_data_of_appworld_are_needed_where_they_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    here = appworld.find()
+    bare = AppWorldPackage(here.python, here.mini_root, tmp_path)
+    monkeypatch.setattr(appworld, "find", lambda: bare)
+    for options, needed in (({}, False), ({"world": "mini"}, False), ({"world": "real"}, True)):
+        config = load_config({}, environment={**APPWORLD, "options": options})
+        (package,), (data,) = findings("appworld", config), findings("appworld data", config)
+        assert (package.remedy, package.needed) == ("", True)
+        assert (data.remedy, data.needed) == ("coevolve-lab install appworld-data", needed)
 
 
 def test_more_threads_than_cores_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,10 @@ from coevolve_lab.errors import ConfigError
 
 __all__ = ["Environment", "ScriptedWorld", "Session", "make", "register_environment"]
 
-_ENVIRONMENTS = {"bfcl": ("coevolve_lab.environments.bfcl.environment", "BFCLEnvironment")}
+_ENVIRONMENTS = {
+    "bfcl": ("coevolve_lab.environments.bfcl.environment", "BFCLEnvironment"),
+    "appworld": ("coevolve_lab.environments.appworld.environment", "AppWorldEnvironment"),
+}
 _REGISTERED: dict[str, Callable[..., Environment]] = {}
 
 

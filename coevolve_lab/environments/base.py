@@ -5,8 +5,10 @@ An ``Environment`` is cheap to make and shared; a ``Session`` is one episode wit
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, Protocol, runtime_checkable
 
 from coevolve_lab.records import Task
@@ -86,3 +88,19 @@ class RiskRules(Protocol):
     def risks(self, solution: Sequence[Sequence[str]]) -> list[str]:
         """A sentence per risk of a solution's calls (per user turn); [] when there is none. Never raises on text."""
         ...
+
+
+def most_sessions(environment: Environment) -> int | None:
+    """How many sessions of an environment can be open at once; None: as many as wanted.
+
+    An environment whose sessions need a process each says so as ``max_sessions``. Opening one more then waits until one
+    is scored or closed, so whoever holds several at a time has to keep below it.
+    """
+    limit = getattr(environment, "max_sessions", None)
+    return None if limit is None else int(limit)
+
+
+def session_places(environment: Environment) -> AbstractAsyncContextManager[Any]:
+    """What coroutines hold while they have a session open, so that there are never more than ``most_sessions``."""
+    limit = most_sessions(environment)
+    return nullcontext() if limit is None else asyncio.Semaphore(limit)

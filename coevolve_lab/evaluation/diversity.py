@@ -38,14 +38,27 @@ def relative_energy_distance(x: ArrayLike, y: ArrayLike, estimator: str = "v") -
     b = _matrix(y, "y", least=2 if estimator == "u" else 1)
     if a.shape[1] != b.shape[1]:
         raise ValueError(f"x has {a.shape[1]} dimensions and y {b.shape[1]}")
-    n, m = len(a), len(b)
-    within_a, within_b = _total_distance(a, a), _total_distance(b, b)
-    pairs_a, pairs_b = (n * n, m * m) if estimator == "v" else (n * (n - 1), m * (m - 1))
-    energy = 2 * _total_distance(a, b) / (n * m) - within_a / pairs_a - within_b / pairs_b
-    scale = within_a / (n * (n - 1))
+    return relative_energy(distances(a, a), distances(b, b), distances(a, b), estimator)
+
+
+def relative_energy(within_x: ArrayLike, within_y: ArrayLike, between: ArrayLike, estimator: str = "v") -> float:
+    """``relative_energy_distance`` from distances that are known already: [n, n], [m, m] and [n, m]."""
+    xx, yy, xy = (np.asarray(found, dtype=np.float64) for found in (within_x, within_y, between))
+    n, m = xy.shape
+    pairs_x, pairs_y = (n * n, m * m) if estimator == "v" else (n * (n - 1), m * (m - 1))
+    energy = 2 * xy.sum() / (n * m) - xx.sum() / pairs_x - yy.sum() / pairs_y
+    scale = xx.sum() / (n * (n - 1))
     if scale == 0:
         return 0.0 if energy == 0 else float("inf")
     return float(energy / scale)
+
+
+def distances(x: ArrayLike, y: ArrayLike) -> Floats:
+    """All |x_i - y_j|, [n, m]. By direct differences (exact for equal points), in slices that bound the memory."""
+    a, b = _matrix(x, "x", least=0), _matrix(y, "y", least=0)
+    rows = max(1, _AT_ONCE // max(1, b.size))
+    parts = [np.linalg.norm(a[i : i + rows, None] - b[None], axis=2) for i in range(0, len(a), rows)]
+    return np.concatenate(parts) if parts else np.zeros((0, len(b)))
 
 
 def max_similarity(embeddings: ArrayLike, reference: ArrayLike) -> Floats:
@@ -64,9 +77,3 @@ def _matrix(value: ArrayLike, name: str, least: int) -> Floats:
 def _unit(x: Floats) -> Floats:
     norms = np.linalg.norm(x, axis=1, keepdims=True)
     return x / np.where(norms == 0, 1.0, norms)
-
-
-def _total_distance(a: Floats, b: Floats) -> float:
-    """Sum of all |a_i - b_j|. By direct differences (exact for equal points), in slices that bound the memory."""
-    rows = max(1, _AT_ONCE // max(1, b.size))
-    return sum(float(np.linalg.norm(a[i : i + rows, None] - b[None], axis=2).sum()) for i in range(0, len(a), rows))

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from coevolve_lab.evaluation.diversity import max_similarity, relative_energy_distance, self_redundancy
+from coevolve_lab.evaluation.diversity import distances, max_similarity, relative_energy, self_redundancy
 from coevolve_lab.evaluation.embedding import MINILM, embed
 from coevolve_lab.records import Task
 
@@ -59,6 +59,14 @@ def growth(found: Embedded, k: int = NEIGHBOURS) -> pl.DataFrame:
     to an evaluation task. Null where there are too few tasks (two for sr and u) or targets.
     """
     entered = np.array([task.round for task in found.tasks], dtype=int)
+    within, among_targets = distances(found.vectors, found.vectors), distances(found.targets, found.targets)
+    between = distances(found.targets, found.vectors)
+
+    def distance(chosen: NDArray[np.bool_], estimator: str) -> float | None:
+        if len(among_targets) < 2 or chosen.sum() < (2 if estimator == "u" else 1):
+            return None
+        return relative_energy(among_targets, within[np.ix_(chosen, chosen)], between[:, chosen], estimator)
+
     rows = []
     for round in sorted(set(entered.tolist())):
         new, held = found.vectors[entered == round], found.vectors[entered <= round]
@@ -69,16 +77,11 @@ def growth(found: Embedded, k: int = NEIGHBOURS) -> pl.DataFrame:
                 "new": len(new),
                 "sr_new": self_redundancy(new, k) if len(new) > 1 else None,
                 "sr_all": self_redundancy(held, k) if len(held) > 1 else None,
-                "ed_rel_v_new": _distance(found.targets, new, "v"),
-                "ed_rel_u_new": _distance(found.targets, new, "u"),
-                "ed_rel_v_all": _distance(found.targets, held, "v"),
-                "ed_rel_u_all": _distance(found.targets, held, "u"),
+                "ed_rel_v_new": distance(entered == round, "v"),
+                "ed_rel_u_new": distance(entered == round, "u"),
+                "ed_rel_v_all": distance(entered <= round, "v"),
+                "ed_rel_u_all": distance(entered <= round, "u"),
                 "max_similarity_new": float(max_similarity(new, found.targets).mean()) if len(found.targets) else None,
             }
         )
     return pl.DataFrame(rows, schema=SCHEMA)
-
-
-def _distance(targets: NDArray[np.float64], generated: NDArray[np.float64], estimator: str) -> float | None:
-    enough = len(targets) > 1 and len(generated) > (1 if estimator == "u" else 0)
-    return relative_energy_distance(targets, generated, estimator) if enough else None

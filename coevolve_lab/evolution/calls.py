@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import json
 import re
-import warnings
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
+
+from coevolve_lab.environments.programs import UnreadableProgram, api_names, marked_program, parsed
 
 MAX_CALL_CHARS = 20_000  # longer text is compared as it is, not parsed
 _JSON_CALL = re.compile(r'"name"\s*:\s*"([\w.]+)"')
@@ -18,9 +19,16 @@ _JSON_CALL = re.compile(r'"name"\s*:\s*"([\w.]+)"')
 def called_tools(call: str) -> tuple[str, ...]:
     """Names of the tools that one action calls, in order of appearance; () if none can be read.
 
+    Of a program against ``apis`` they are the APIs that it calls, without the Python around them.
+
     >>> called_tools("[cd(folder='a'), ls()]")
     ('cd', 'ls')
+    >>> called_tools("print(apis.phone.show_alarms(access_token=token))")
+    ('phone.show_alarms',)
     """
+    apis = api_names(_program(call)) if len(call) <= MAX_CALL_CHARS else ()
+    if apis:
+        return apis
     named = _JSON_CALL.findall(call[:MAX_CALL_CHARS])
     if named:
         return tuple(named)
@@ -60,11 +68,13 @@ def solution_tools(solution: Iterable[Iterable[str]]) -> tuple[str, ...]:
 
 
 def _parsed(call: str) -> ast.Module | None:
-    if len(call) > MAX_CALL_CHARS:
-        return None
+    return parsed(_program(call)) if len(call) <= MAX_CALL_CHARS else None
+
+
+def _program(call: str) -> str:
+    """The program that a fence or a call of the one tool marks as such, else the call itself."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)  # doubtful escapes in a model's text are not our warning
-            return ast.parse(call.strip())
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+        marked = marked_program(call)
+    except UnreadableProgram:
+        return call
+    return call if marked is None else marked

@@ -109,7 +109,16 @@ class TemplateChat:
 
 
 def system_prompt(tools: Sequence[Mapping[str, Any]], call_syntax: str) -> str:
-    """What a pretrained model is told: its role, the tools, and how a call is written."""
+    """What a pretrained model is told: its role, the tools, and how a call is written.
+
+    Of programs it is told nothing more: what they may call, the environment's first observation says.
+    """
+    if call_syntax == "code":
+        return (
+            "You fulfil the user's request by writing Python programs, one at a time. Think first, in a few words; "
+            "then write one program in a block that begins with ```python and ends with ```, and nothing after it. You "
+            "then see what it printed, and write the next one."
+        )
     if call_syntax == "json":
         how = '<tool_call>{"name": "tool_name", "arguments": {"argument": "value"}}</tool_call>'
         listing = "\n".join(json.dumps(tool["function"], ensure_ascii=False) for tool in tools)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from coevolve_lab.config import RolloutConfig
-from coevolve_lab.environments.base import Environment, Session
+from coevolve_lab.environments.base import Environment, Session, most_sessions
 from coevolve_lab.errors import PolicyError
 from coevolve_lab.policy.chat import ChatFormat
 from coevolve_lab.policy.engine import Completion, Engine, Request
@@ -69,14 +69,18 @@ def play(
 ) -> list[Trajectory]:
     """``group_size`` trajectories of each task, in task order. label: prefix of their ids, unique within the run.
 
-    At most ``config.concurrency`` episodes are in flight. Always returns len(tasks) x group_size trajectories.
+    At most ``config.concurrency`` episodes are in flight, and no more than the environment can hold open. Always
+    returns len(tasks) x group_size trajectories.
     """
     episodes = [
         Episode(f"{label}-{i}-{k}", f"{label}-{i}", task) for i, task in enumerate(tasks) for k in range(group_size)
     ]
-    for first in range(0, len(episodes), config.concurrency):
-        wave = episodes[first : first + config.concurrency]
+    width = min(config.concurrency, most_sessions(environment) or config.concurrency)
+    scores: list[float] = []
+    for first in range(0, len(episodes), width):
+        wave = episodes[first : first + width]
         _play_wave(wave, environment, engine, chat, config, temperature, max_steps, seed + first, progress)
+        scores += map(settle, wave)  # which lets go of their sessions, for the next wave
     return [
         Trajectory(
             id=e.key,
@@ -85,7 +89,7 @@ def play(
             policy_version=engine.policy_version,
             round=round,
             step=step,
-            score=settle(e),
+            score=score,
             status=e.status or "engine_error",
             steps=tuple(e.steps),
             prompt_ids=e.prompt_ids,
@@ -94,7 +98,7 @@ def play(
             purpose=purpose,
             detail=e.detail,
         )
-        for e in episodes
+        for e, score in zip(episodes, scores, strict=True)
     ]
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from coevolve_lab.widgets.browsers import signal_browser, task_set_view
     from coevolve_lab.widgets.comparison import compare
     from coevolve_lab.widgets.conversation import chat
+    from coevolve_lab.widgets.experiment import experiment_view
     from coevolve_lab.widgets.live import dashboard
     from coevolve_lab.widgets.overlay import runs
     from coevolve_lab.widgets.replay import trajectory_view
@@ -29,6 +30,7 @@ _HOMES = {
     "chat": "conversation",
     "compare": "comparison",
     "dashboard": "live",
+    "experiment_view": "experiment",
     "runs": "overlay",
     "signal_browser": "browsers",
     "step_through": "stepper",
@@ -41,6 +43,7 @@ __all__ = [
     "chat",
     "compare",
     "dashboard",
+    "experiment_view",
     "runs",
     "signal_browser",
     "step_through",

@@ -43,6 +43,7 @@ class ExperimentView(view.View):
         super().__init__()
         self._plan, self._folder, self._watch = plan, folder, Watch(plan, folder)
         self._seen: dict[str, Seen] = {}
+        self._shown: dict[str, Seen] = {}  # by the widgets; ``plain`` may have seen more
         self._mutex, self._closing = threading.Lock(), threading.Event()
         self.status_line, self.table = view.html(), view.html()
         self.status_line.add_class("coevolve-status")
@@ -62,12 +63,13 @@ class ExperimentView(view.View):
     def refresh(self) -> None:
         """Look at the runs now."""
         with self._mutex, self.guarded():
-            before, self._seen = self._seen, self._watch.look()
-            if before == self._seen:
+            self._seen = self._watch.look()
+            if self._seen == self._shown:
                 return
             self.status_line.value = markup.wrap(self._line())
             self.table.value = markup.wrap(self._table())
             _draw(self.live, self._plan, curves(self._plan, self._seen))
+            self._shown = self._seen
 
     def close(self) -> None:
         """Stop looking, and remove the widgets."""
@@ -77,7 +79,8 @@ class ExperimentView(view.View):
             super().close()
 
     def plain(self) -> tuple[str, str]:
-        self._seen = self._watch.look()
+        with self._mutex:
+            self._seen = self._watch.look()
         lines = [f"{name}: {', '.join(f'seed {seed} {_words(one)}' for seed, one in by)}" for name, by in self._rows()]
         head = f"{self._plan.experiment.title}, scale {self._plan.scale}, in {self._folder}"
         return "\n".join([head, *lines]), f"<p>{self._line()}</p>{self._table()}"

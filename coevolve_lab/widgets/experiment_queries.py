@@ -44,7 +44,8 @@ class Watch:
 
     def look(self) -> dict[str, Seen]:
         """What is seen of each run and start by its key."""
-        self._seen = {wanted.key: self._one(wanted) for wanted in (*self._plan.starts, *self._plan.runs)}
+        everything: list[Cell | Start] = [*self._plan.starts, *self._plan.runs]
+        self._seen = {wanted.key: self._one(wanted) for wanted in everything}
         return self._seen
 
     def _one(self, wanted: Cell | Start) -> Seen:

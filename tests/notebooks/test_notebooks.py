@@ -16,10 +16,13 @@ from docs.record_llm_example import record
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+MARKS = {"09_appworld": pytest.mark.appworld}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [pytest.param(path, id=path.stem, marks=MARKS.get(path.stem, ())) for path in NOTEBOOKS]
+)
 def test_runs_from_top_to_bottom(
     path: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

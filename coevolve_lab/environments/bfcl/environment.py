@@ -30,7 +30,8 @@ class BFCLEnvironment:
 
     classes: API classes of the synthesized worlds. classes_per_start: how many of them one start state holds (None:
     all). held_out_tasks, max_calls: how many held-out tasks, and the most calls in one. partial_credit: see
-    ``BFCLSession.score``. Raises ConfigError for options that cannot be used and PrerequisiteError when the benchmark is not installed.
+    ``BFCLSession.score``. Raises ConfigError for options that cannot be used and PrerequisiteError when the benchmark
+    is not installed.
     """
 
     name = "bfcl"

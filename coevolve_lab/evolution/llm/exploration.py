@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from coevolve_lab.config import EvolutionConfig
-from coevolve_lab.environments.base import Environment, Session
+from coevolve_lab.environments.base import Environment, Session, session_places
 from coevolve_lab.evolution.explorer import Occasion
 from coevolve_lab.evolution.llm.actions import STOP
 from coevolve_lab.evolution.llm.transcripts import as_data, context_text, tool_listing
@@ -30,8 +30,14 @@ async def explore(
 ) -> list[Triplet]:
     """The triplets of all rollouts, which run side by side, in the order of the contexts."""
     rounds = config.rollouts_per_context
+    places = session_places(environment)
+
+    async def placed(context: ExplorationContext, rollout: str, number: int) -> list[Triplet]:
+        async with places:
+            return await _rollout(environment, config, voice, context, rollout, number, occasion.round)
+
     rollouts = [
-        _rollout(environment, config, voice, context, occasion.ident("explore", i * rounds + r), r, occasion.round)
+        placed(context, occasion.ident("explore", i * rounds + r), r)
         for i, context in enumerate(contexts)
         for r in range(rounds)
     ]

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from coevolve_lab.environments.base import Environment, Session
+from coevolve_lab.environments.base import Environment, Session, session_places
 from coevolve_lab.evolution.explorer import Occasion
 from coevolve_lab.evolution.llm.actions import STOP
 from coevolve_lab.evolution.llm.transcripts import as_data, steps_text, tool_listing
@@ -40,12 +40,13 @@ async def judge_drafts(
 
     max_steps: most actions of the agent that executes a draft, over all user turns.
     """
-    return await asyncio.gather(
-        *(
-            _judged(draft, environment, voice, occasion, occasion.ident("judgement", i), max_steps)
-            for i, draft in enumerate(drafts)
-        )
-    )
+    places = session_places(environment)
+
+    async def placed(draft: TaskDraft, name: str) -> Judgement:
+        async with places:
+            return await _judged(draft, environment, voice, occasion, name, max_steps)
+
+    return await asyncio.gather(*(placed(draft, occasion.ident("judgement", i)) for i, draft in enumerate(drafts)))
 
 
 async def _judged(

@@ -82,5 +82,5 @@ def text(frame: pl.DataFrame) -> str:
         f"{markdown(head, lines)}\n\n"
         "Standard error: over seeds. Interval: bootstrap over seeds and tasks together; it is about these worlds and "
         f"settings only, and too narrow when seeds are few. p: exact sign-flip test over seeds, two-sided ({least}). "
-        f"{len(lines)} differences are shown and nothing is corrected for looking at so many.\n"
+        f"Differences shown: {len(lines)}; nothing is corrected for looking at more than one.\n"
     )
