@@ -46,6 +46,11 @@ $(VENV)/.installed-bfcl: $(VENV)/.installed
 	$(BIN)/coevolve-lab install bfcl
 	@touch $@
 
+# In an environment of its own: AppWorld pins pydantic 1. The offline mini world is generated once.
+$(VENV)/.installed-appworld: $(VENV)/.installed $(shell find coevolve_lab/environments/appworld/inside/generate.py coevolve_lab/environments/appworld/inside/mini_world -name '*.py')
+	$(BIN)/coevolve-lab install appworld
+	@touch $@
+
 $(VLLM)/.installed: $(VENV)/.made constraints-vllm.txt
 	@echo "installing vLLM's CPU build into $(VLLM) (about 3 GB, some minutes) ..."
 	@$(PYTHON) -m venv $(VLLM)
@@ -58,7 +63,7 @@ demo: $(VENV)/.installed-bfcl
 lab: $(VENV)/.installed-bfcl
 	$(BIN)/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks $(if $(filter 0,$(shell id -u)),--allow-root)
 
-test: $(VENV)/.installed-dev $(VENV)/.installed-bfcl
+test: $(VENV)/.installed-dev $(VENV)/.installed-bfcl $(VENV)/.installed-appworld
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
