@@ -243,7 +243,7 @@ def fork(args: argparse.Namespace) -> None:
 
 
 def reproduce(args: argparse.Namespace) -> None:
-    from coevolve_lab.experiments import expand, listing, load, play, write
+    from coevolve_lab.experiments import RunsFailed, check, expand, listing, load, play, write
     from coevolve_lab.experiments.listing import costs
 
     runs = Path(args.out) / "runs"
@@ -253,6 +253,7 @@ def reproduce(args: argparse.Namespace) -> None:
     if not args.experiment:
         raise ConfigError(f"name a table or figure; {PROGRAM} reproduce --list has them all")
     plan = expand(load(args.experiment), args.scale, seeds=args.seeds)
+    check(plan)
     jobs = args.jobs or plan.side_by_side
     print(f"{plan.experiment.title}, scale {args.scale}: {plan.about}", flush=True)
     if args.dry_run:
@@ -264,10 +265,16 @@ def reproduce(args: argparse.Namespace) -> None:
             + f"; nobody knows how long {unknown} take" * bool(unknown)
         )
         return
+    failed = None
     if not args.only_results:
-        play(plan, runs, jobs, say=_at_once)
+        try:
+            play(plan, runs, jobs, say=_at_once)
+        except RunsFailed as error:  # what the others show is written all the same
+            failed = error
     for path in write(plan, runs, Path(args.out) / "results", pdf=args.pdf, embedding=args.embedding):
         print(path)
+    if failed:
+        raise failed
 
 
 def _at_once(line: str) -> None:

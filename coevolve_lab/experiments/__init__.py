@@ -11,6 +11,6 @@ The same as ``coevolve-lab reproduce table5 --scale tiny``.
 from coevolve_lab.experiments.listing import listing
 from coevolve_lab.experiments.plan import expand, known, load, scales
 from coevolve_lab.experiments.runner import RunsFailed, play
-from coevolve_lab.experiments.writing import write
+from coevolve_lab.experiments.writing import check, write
 
-__all__ = ["RunsFailed", "expand", "known", "listing", "load", "play", "scales", "write"]
+__all__ = ["RunsFailed", "check", "expand", "known", "listing", "load", "play", "scales", "write"]

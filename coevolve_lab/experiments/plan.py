@@ -18,7 +18,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -90,9 +90,9 @@ class Experiment(Section):
 
     name: str
     title: str
-    compares: str | None = None
+    compares: str | None = Field(None, pattern=r"^(table \d+|figure \d+[a-h]?)$")
     environments: dict[str, Place] = Field(default_factory=dict)  # columns; none: all environments of the scale
-    arms: dict[str, Arm]
+    arms: dict[str, Arm] = Field(min_length=1)
     scales: dict[str, Here] = Field(default_factory=dict)  # by the scale's name
     own_warm_start: bool = False  # each seed warms up a policy of its own, so that errors over seeds count that in
     outputs: tuple[str, ...] = ("scores",)
@@ -124,7 +124,15 @@ class Cell:
     @property
     def key(self) -> str:
         """Name of its folder: equal for equal runs, whichever experiment asks."""
-        return f"{self.environment}-{self.method}-s{self.seed}-{fingerprint([self.method, _outcome(self.config)])}"
+        what: list[Any] = [self.method, _outcome(self.config)]
+        if not self.start.key.endswith(fingerprint(_beginning(self.config))):
+            what.append(self.start.key)  # begun under other settings than it goes on with
+        return f"{self.environment}-{self.method}-s{self.seed}-{fingerprint(what)}"
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """What its last policy is evaluated on, by the names on record."""
+        return *self.splits, *(world_name(column, config) for column, config in self.elsewhere)
 
 
 @dataclass(frozen=True)
@@ -149,8 +157,20 @@ class Plan:
 
     @property
     def runs(self) -> tuple[Cell, ...]:
-        """The different runs: arms that are the same run but for their place in the table are one."""
-        return tuple({cell.key: cell for cell in self.cells}.values())
+        """The different runs: arms that are the same run but for their place in the table are one, evaluated on all
+        that any of them asks for."""
+        found: dict[str, Cell] = {}
+        for cell in self.cells:
+            one = found.get(cell.key, cell)
+            worlds = {world_name(*world): world for world in (*one.elsewhere, *cell.elsewhere)}
+            splits = tuple(dict.fromkeys((*one.splits, *cell.splits)))
+            found[cell.key] = replace(one, splits=splits, elsewhere=tuple(worlds.values()))
+        return tuple(found.values())
+
+
+def world_name(column: str, config: Config) -> str:
+    """How another world is on record: its column, and which world it was."""
+    return f"{column}-{fingerprint(config.environment.model_dump(mode='json'))}"
 
 
 def known(folder: Path = FOLDER) -> list[str]:
@@ -172,6 +192,11 @@ def load(name: str, folder: Path = FOLDER) -> Experiment:
             methods.find(settings.method)
         except ConfigError as error:
             raise ConfigError(f"{path}: arm '{arm}': {error}") from None
+    places = [(settings.row or arm, settings.column) for arm, settings in made.arms.items()]
+    if twice := [place for place in places if places.count(place) > 1]:
+        raise ConfigError(
+            f"{path}: two arms stand in row '{twice[0][0]}' of one column; give one another row or column"
+        )
     return made
 
 
@@ -192,6 +217,8 @@ def expand(experiment: Experiment, scale: str, folder: Path = FOLDER, seeds: Seq
         raise ConfigError(
             f"{experiment.name}: scale '{scale}' names arm '{unknown[0]}'; arms: {', '.join(experiment.arms)}"
         )
+    if strange := [name for name in experiment.scales if name not in offered]:
+        raise ConfigError(f"{experiment.name}: no scale '{strange[0]}'; there are {', '.join(offered)}")
     columns = experiment.environments or {name: Place() for name in size.environments}
     present = {name: place for name, place in columns.items() if (place.of or name) in size.environments}
     if not present:
@@ -203,7 +230,7 @@ def expand(experiment: Experiment, scale: str, folder: Path = FOLDER, seeds: Seq
     splits = size.splits if here.splits is None else here.splits
     cells = [
         _cell(experiment, plain[place.of or column], splits, column, arm, seed)
-        for seed in (seeds or here.seeds or size.seeds)
+        for seed in dict.fromkeys(seeds or here.seeds or size.seeds)
         for column, place in present.items()
         for arm in (here.arms or experiment.arms)
     ]
@@ -222,6 +249,17 @@ def _cell(experiment: Experiment, plain: Config, splits: tuple[str, ...], column
         elsewhere = tuple((other, load_config(config, change.set)) for other, change in arm.elsewhere.items())
     except ConfigError as error:
         raise ConfigError(f"{experiment.name}, arm '{name}': {error}") from None
+    settled = {
+        "seed": (seed, begun.seed, config.seed),
+        "environment": (begun.environment, config.environment),
+        "policy": (begun.policy, config.policy),
+        "evolution.initial_tasks": (begun.evolution.initial_tasks, config.evolution.initial_tasks),
+    }
+    if wrong := [key for key, values in settled.items() if any(value != values[0] for value in values)]:
+        raise ConfigError(
+            f"{experiment.name}, arm '{name}': '{wrong[0]}' cannot change after the start: put it under 'initial' "
+            "(seeds belong to the scale)"
+        )
     beginning = _beginning(begun)
     start = Start(f"{environment}-start-s{seed}-{fingerprint(beginning)}", load_config(beginning))
     asked = tuple(dict.fromkeys((config.environment.evaluation_split, *splits)))
@@ -265,6 +303,8 @@ def _mapping(path: Path) -> dict[str, Any]:
         tree = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigError(f"no file {path}: run this in a clone of the project") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 text: {error}") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{path} is not valid YAML: {error}") from None
     if not isinstance(tree, dict):

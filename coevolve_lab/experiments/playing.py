@@ -12,14 +12,14 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from coevolve_lab import environments, methods
 from coevolve_lab.config import Config, load_config
 from coevolve_lab.errors import CoEvolveError
-from coevolve_lab.experiments.plan import Cell, Start
+from coevolve_lab.experiments.plan import Cell, Start, world_name
 from coevolve_lab.loop import CoEvolve
 from coevolve_lab.store import RunReader, copy_until
 
@@ -39,16 +39,19 @@ def play_cell(cell: Cell, folder: Path) -> None:
     place = folder / cell.key
     if not place.exists():
         copy_until(folder / cell.start.key, place, 0, cell.config)
+    worlds = [
+        (world_name(column, config), config.environment.evaluation_split, _made(config))
+        for column, config in cell.elsewhere
+    ]
     with CoEvolve(cell.config, place, progress=False) as run:
         methods.find(cell.method).play(run)
         for split in cell.splits:
             if cell.method != "reflexion":  # which is another way to play the split, not another policy
                 _evaluate_once(run, split)
-        for column, config in cell.elsewhere:
-            world = environments.make(config.environment.name, **config.environment.arguments())
-            _evaluate_once(run, config.environment.evaluation_split, world, column)
+        for label, split, world in worlds:
+            _evaluate_once(run, split, world, label)
         run.snapshot()
-    _mark(place, [*cell.splits, *(column for column, _ in cell.elsewhere)])
+    _mark(place, cell.asked)
 
 
 def is_finished(wanted: Cell | Start, folder: Path) -> bool:
@@ -59,8 +62,7 @@ def is_finished(wanted: Cell | Start, folder: Path) -> bool:
         return False
     if isinstance(wanted, Start):
         return True
-    asked = {*wanted.splits, *(column for column, _ in wanted.elsewhere)}
-    return asked <= set(done["evaluated"])
+    return set(wanted.asked) <= set(done["evaluated"])
 
 
 def seconds_of(key: str, folder: Path) -> float:
@@ -78,7 +80,14 @@ def _evaluate_once(run: CoEvolve, split: str, world: environments.Environment | 
         run.evaluate(split, world, label)
 
 
-def _mark(place: Path, evaluated: list[str]) -> None:
+def _made(config: Config) -> environments.Environment:
+    return environments.make(config.environment.name, **config.environment.arguments())
+
+
+def _mark(place: Path, asked: Sequence[str]) -> None:
+    """Beside what other experiments asked for."""
+    before = json.loads((place / FINISHED).read_text(encoding="utf-8")) if (place / FINISHED).exists() else {}
+    evaluated = list(dict.fromkeys((*before.get("evaluated", ()), *asked)))
     fresh = place / f"{FINISHED}.{os.getpid()}.tmp"
     fresh.write_text(json.dumps({"evaluated": evaluated}) + "\n", encoding="utf-8")
     os.replace(fresh, place / FINISHED)

@@ -16,7 +16,7 @@ import polars as pl
 
 from coevolve_lab import environments
 from coevolve_lab.config import Config, fingerprint
-from coevolve_lab.experiments.plan import Cell, Plan
+from coevolve_lab.experiments.plan import Cell, Plan, world_name
 from coevolve_lab.experiments.playing import is_finished
 from coevolve_lab.records import Evaluation, Task
 from coevolve_lab.store import RunReader
@@ -181,7 +181,10 @@ def _played(plan: Plan, cell: Cell, reader: RunReader) -> list[Played]:
     arm = plan.experiment.arms[cell.arm]
     row, column = arm.row or cell.arm, arm.column or cell.column
     own = cell.config.environment.evaluation_split
-    elsewhere = {f"{other}:{config.environment.evaluation_split}": (other, config) for other, config in cell.elsewhere}
+    elsewhere = {
+        f"{world_name(other, config)}:{config.environment.evaluation_split}": (other, config)
+        for other, config in cell.elsewhere
+    }
     by_split: dict[str, list[Evaluation]] = {}
     for evaluation in sorted(reader.records(Evaluation), key=lambda e: (e.step, e.round)):
         by_split.setdefault(evaluation.split, []).append(evaluation)

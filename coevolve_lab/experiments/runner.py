@@ -5,6 +5,7 @@ Stopped at any moment, the same call goes on: each run goes on after its last co
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from coevolve_lab.experiments.plan import Cell, Plan, Start
 from coevolve_lab.experiments.playing import is_finished, request, seconds_of
 
 POLL_SECONDS = 0.2
+GATE = "playing.lock"  # held by the one process that plays runs into a folder
 LAST_WORDS = 3  # lines of a failed run's log that are shown
 
 
@@ -44,14 +46,24 @@ class _Job:
 def play(plan: Plan, folder: str | Path, jobs: int = 1, say: Callable[[str], None] = print) -> None:
     """Play what is missing of a plan's runs into ``folder``, ``jobs`` at a time.
 
-    Raises RunsFailed naming the runs that failed and the last lines of their logs, after all others were played; a
-    run whose start failed is not begun. KeyboardInterrupt ends the processes first.
+    Raises RunsFailed naming the runs that failed and the last lines of their logs, after all others were played (a
+    run whose start failed is not begun), or when another process plays into the folder.
+    KeyboardInterrupt ends the processes first.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    with (folder / GATE).open("a") as gate:
+        try:
+            fcntl.flock(gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunsFailed(f"another process plays runs into {folder}: wait for it, or give another folder") from None
+        _play(plan, folder, jobs, say)
+
+
+def _play(plan: Plan, folder: Path, jobs: int, say: Callable[[str], None]) -> None:
     waiting: list[Cell | Start] = [s for s in plan.starts if not is_finished(s, folder)]
     waiting += [c for c in plan.runs if not is_finished(c, folder)]
-    total, failed, running = len(waiting), dict[str, str](), list[_Job]()
+    total, failed, running, unbegun = len(waiting), dict[str, str](), list[_Job](), list[str]()
     clock = Clock(plan, folder)
     if total:
         say(f"{total} of {len(plan.runs) + len(plan.starts)} runs and starts to play, {jobs} at a time")
@@ -66,11 +78,13 @@ def play(plan: Plan, folder: str | Path, jobs: int = 1, say: Callable[[str], Non
                 job.log.close()
                 if job.process.returncode != 0:
                     failed[job.key] = _last_words(folder, job.key)
-                clock.add(job.wanted, time.monotonic() - job.began)
+                else:
+                    clock.add(job.wanted, time.monotonic() - job.began)
                 left = [*waiting, *(j.wanted for j in running)]
                 outcome = "FAILED" if job.key in failed else "done"
                 say(f"{total - len(left)}/{total} {job.key} {outcome}{clock.left(left, jobs)}")
-            waiting = [w for w in waiting if not (isinstance(w, Cell) and w.start.key in failed)]
+            unbegun += [w.key for w in waiting if isinstance(w, Cell) and w.start.key in failed]
+            waiting = [w for w in waiting if w.key not in unbegun]
     finally:
         for job in running:
             job.process.terminate()
@@ -79,8 +93,9 @@ def play(plan: Plan, folder: str | Path, jobs: int = 1, say: Callable[[str], Non
             job.log.close()
     if failed:
         told = "; ".join(f"{key}: {words}" for key, words in failed.items())
+        never = f". Not begun, since their start failed: {', '.join(unbegun)}" if unbegun else ""
         raise RunsFailed(
-            f"{len(failed)} of {total} failed, their logs are in {folder}: {told}. The same call tries again"
+            f"{len(failed)} of {total} failed, their logs are in {folder}: {told}{never}. The same call tries again"
         )
 
 
@@ -131,7 +146,8 @@ def _begin(wanted: Cell | Start, folder: Path) -> _Job:
     environment = {**os.environ, **({"OMP_NUM_THREADS": str(threads)} if threads else {})}
     log = (folder / f"{wanted.key}.log").open("wb")
     process = subprocess.Popen(
-        [sys.executable, "-m", "coevolve_lab.experiments.playing", str(folder)],
+        # the package itself has imported the module already, which is harmless and would be warned about
+        [sys.executable, "-W", "ignore::RuntimeWarning:runpy", "-m", "coevolve_lab.experiments.playing", str(folder)],
         stdin=subprocess.PIPE,
         stdout=log,
         stderr=subprocess.STDOUT,

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from coevolve_lab import figures
+from coevolve_lab import figures, paper
 from coevolve_lab.errors import ConfigError, PrerequisiteError
 from coevolve_lab.experiments.outputs import OUTPUTS, Artefact, Output
 from coevolve_lab.experiments.plan import Cell, Plan
@@ -36,7 +36,7 @@ def write(
     here (no Chromium for images, no embedding model) is named on the page with the remedy and raises nothing. Raises
     ConfigError for an output that does not exist.
     """
-    makers = {name: _maker(plan, name) for name in plan.experiment.outputs}
+    makers = check(plan)
     results = collect(plan, Path(folder), embedding)
     place = Path(out) / f"{plan.experiment.name}-{plan.scale}"
     place.mkdir(parents=True, exist_ok=True)
@@ -57,6 +57,15 @@ def write(
     page = place / PAGE
     page.write_text(_page(results, made, [*left_out, *missing], {path.name for path in written}), encoding="utf-8")
     return [page, *written]
+
+
+def check(plan: Plan) -> dict[str, Output]:
+    """What makes each output of a plan. Raises ConfigError for one that does not exist, or a table that was not
+    published: better before the runs are played than after."""
+    kind, _, number = (plan.experiment.compares or "").partition(" ")
+    if kind == "table":
+        paper.published_scores(int(number))
+    return {name: _maker(plan, name) for name in plan.experiment.outputs}
 
 
 def _maker(plan: Plan, name: str) -> Output:

@@ -156,6 +156,8 @@ class Trainer:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take back ``state_dict``'s output."""
         self._optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
+        for group in self._optimizer.param_groups:  # a fork may go on with other settings than it began with
+            group["betas"], group["weight_decay"] = self.config.betas, self.config.weight_decay
         self.updates = int(state["updates"])
 
     def reference_state(self) -> dict[str, Tensor] | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from coevolve_lab import environments
 from coevolve_lab import records as r
 from coevolve_lab.config import Config
-from coevolve_lab.experiments.plan import Cell, Plan
+from coevolve_lab.experiments.plan import Cell, Plan, world_name
 from coevolve_lab.experiments.playing import FINISHED
 from coevolve_lab.store import RunWriter
 
@@ -36,8 +36,7 @@ def invent(
                 if round == rounds:
                     writer.append(_last(cell, round, chance, rng, tasks))
                 writer.commit(round)
-        evaluated = [*cell.splits, *(column for column, _ in cell.elsewhere)]
-        (folder / cell.key / FINISHED).write_text(json.dumps({"evaluated": evaluated}))
+        (folder / cell.key / FINISHED).write_text(json.dumps({"evaluated": cell.asked}))
 
 
 def _round(cell: Cell, round: int, chance: float, rng: random.Random, tasks: dict[str, list[r.Task]]) -> list[object]:
@@ -68,7 +67,11 @@ def _last(cell: Cell, round: int, chance: float, rng: random.Random, tasks: dict
     ]
     for column, config in cell.elsewhere:
         there = config.environment.evaluation_split
-        made.append(_evaluation(config, there, round, round * STEPS, chance / 2, rng, tasks, f"{column}:{there}"))
+        made.append(
+            _evaluation(
+                config, there, round, round * STEPS, chance / 2, rng, tasks, f"{world_name(column, config)}:{there}"
+            )
+        )
     return made
 
 

@@ -92,6 +92,12 @@ def test_a_column_may_be_a_special_case_of_an_environment(tmp_path: Path) -> Non
         ("title: t\nenvironments: {webshop: {}}\narms: {a: {method: grpo}}", "webshop"),
         ("title: t\narms: {a: {method: grpo}}\nscales: {small: {arms: [b]}}", "'b'"),
         ("[1, 2]", "mapping"),
+        ("title: t\narms: {}", "arms"),
+        ("title: t\ncompares: table five\narms: {a: {method: grpo}}", "compares"),
+        ("title: t\narms: {a: {method: grpo}}\nscales: {smal: {}}", "no scale 'smal'"),
+        ("title: t\narms: {a: {method: grpo, row: R}, b: {method: coevolve, row: R}}", "row 'R'"),
+        ("title: t\narms: {a: {method: grpo, set: {seed: 9}}}", "'seed' cannot change"),
+        ("title: t\narms: {a: {method: grpo, set: {evolution: {initial_tasks: 5}}}}", "under 'initial'"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_named_before_anything_is_played(tmp_path: Path, text: str, named: str) -> None:
@@ -105,3 +111,28 @@ def test_unknown_names_are_answered_with_what_there_is() -> None:
     with pytest.raises(ConfigError, match="smoke, tiny, paper"):
         expand(load("table5", FOLDER), "huge", FOLDER)
     assert set(scales(FOLDER)) == {"smoke", "tiny", "paper"}
+
+
+def test_a_run_that_began_otherwise_is_another_run(tmp_path: Path) -> None:
+    text = (
+        "title: t\narms:\n  a: {method: grpo, initial: {evolution: {validate_drafts: false}}}\n"
+        "  b: {method: grpo, set: {evolution: {validate_drafts: false}}}\n"
+    )
+    first, second = expand(written(tmp_path, text), "small", tmp_path, seeds=[0]).cells
+    assert first.config == second.config
+    assert first.key != second.key
+
+
+def test_a_seed_counts_once(tmp_path: Path) -> None:
+    plan = expand(written(tmp_path, "title: t\narms: {a: {method: grpo}}"), "small", tmp_path, seeds=[4, 4])
+    assert [cell.seed for cell in plan.cells] == [4]
+
+
+def test_a_shared_run_is_evaluated_on_all_that_is_asked(tmp_path: Path) -> None:
+    world = "{files: {set: {environment: {options: {classes: [GorillaFileSystem]}}}}}"
+    other = world.replace("GorillaFileSystem", "TicketAPI")
+    text = f"title: t\narms:\n  a: {{method: grpo, elsewhere: {world}}}\n  b: {{method: grpo, elsewhere: {other}}}\n"
+    plan = expand(written(tmp_path, text), "small", tmp_path, seeds=[0])
+    (run,) = plan.runs
+    assert set(run.asked) == {*plan.cells[0].asked, *plan.cells[1].asked}
+    assert len(run.asked) == 3  # the split and two worlds, although both are called "files"

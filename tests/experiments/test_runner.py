@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ import pytest
 from coevolve_lab.config import load_config
 from coevolve_lab.experiments import RunsFailed, expand, listing, load, play
 from coevolve_lab.experiments.listing import costs
-from coevolve_lab.experiments.plan import Plan
+from coevolve_lab.experiments.plan import Plan, world_name
 from coevolve_lab.experiments.playing import is_finished
 from coevolve_lab.records import Evaluation, Task
 from coevolve_lab.store import RunReader
@@ -67,7 +68,7 @@ def test_runs_are_played_to_their_end(played: tuple[Plan, Path, list[str]]) -> N
     assert {(e.step, e.split) for e in grpo.records(Evaluation)} == {
         (0, "held_out"),
         (1, "held_out"),
-        (1, "files:held_out"),
+        (1, f"{world_name(*plan.cells[1].elsewhere[0])}:held_out"),
     }
     assert said[-1].startswith("3/3 ")
     assert not list(runs.glob("**/*.tmp"))
@@ -95,10 +96,18 @@ def test_what_is_finished_is_not_played_again(played: tuple[Plan, Path, list[str
 def test_a_run_that_fails_harms_no_other(played: tuple[Plan, Path, list[str]], folder: Path) -> None:
     _, runs, _ = played
     plan = expand(load("second", folder), "small", folder)
-    with pytest.raises(RunsFailed, match=r"2 of 3 failed.*no explorer 'nobody'"):
+    with pytest.raises(RunsFailed, match=r"2 of 3 failed.*no explorer 'nobody'.*Not begun"):
         play(plan, runs, jobs=2, say=lambda _: None)
     done = {cell.arm: is_finished(cell, runs) for cell in plan.cells}
     assert done == {"grpo": True, "broken": False, "never": False}
+
+
+def test_one_process_at_a_time_plays_into_a_folder(played: tuple[Plan, Path, list[str]]) -> None:
+    plan, runs, _ = played
+    with (runs / "playing.lock").open("w") as gate:
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        with pytest.raises(RunsFailed, match="another process plays runs into"):
+            play(plan, runs, say=lambda _: None)
 
 
 def test_a_split_that_is_asked_for_later_is_evaluated_later(played: tuple[Plan, Path, list[str]], folder: Path) -> None:

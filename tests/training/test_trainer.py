@@ -394,6 +394,14 @@ def test_a_resumed_trainer_goes_on_bit_for_bit(make_model: Make, make_trajectori
     assert _same(_weights(model), _weights(resumed))
 
 
+def test_a_trainer_goes_on_with_the_settings_that_it_has_now(make_model: Make) -> None:
+    """A fork may change them; the optimizer's state would bring back those that the run began with."""
+    before = _trainer(make_model(), betas=(0.9, 0.999))
+    after = _trainer(make_model(), betas=(0.8, 0.95), weight_decay=0.1)
+    after.load_state_dict(before.state_dict())
+    assert {(group["betas"], group["weight_decay"]) for group in after._optimizer.param_groups} == {((0.8, 0.95), 0.1)}
+
+
 def test_lora_trains_the_adapter_only_against_the_model_without_it(
     make_model: Make, make_trajectories: Make, plain_logprobs: Make
 ) -> None:

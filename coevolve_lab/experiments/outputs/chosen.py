@@ -32,12 +32,16 @@ def chosen(results: Results) -> list[Artefact]:
         best = max(valid, key=lambda row: sum(valid[row]))  # the first of equals
         lines, rows = [], []
         for row, scores in sorted(valid.items(), key=lambda item: -sum(item[1])):
-            test = [one.last.score for one in results.by_seed(row, column).values()]
+            tested = results.by_seed(row, column)
+            test = [tested[seed].last.score for seed in seeds if seed in tested]
             lines.append([f"**{row}** (chosen)" if row == best else row, shown(scores, 1, 100), shown(test, 1, 100)])
             rows.append((column, row, row == best, sum(scores) / len(scores), sum(test) / len(test)))
         table = markdown(["", f"{SPLIT} (for choosing)", "test"], lines)
+        absent = dict.fromkeys(cell.arm for cell in results.missing if cell.arm not in by_row and cell.column == column)
         against = compared(results, [(row, best) for row in by_row if row != best]).filter(pl.col("column") == column)
         body = f"{table}\n\n{_NOTE.format(split=SPLIT)}\n"
+        if absent:
+            body += f"\nNot in the choice, for want of a finished run: {', '.join(absent)}.\n"
         if against.height:
             body += f"\nOn the test split, the chosen one against each other, paired by seed:\n\n{text(against)}"
         schema = ["column", "row", "chosen", "validation", "test"]
