@@ -18,7 +18,7 @@ from coevolve_lab.config import Config, EndpointConfig, EngineConfig, PolicyConf
 from coevolve_lab.environments.appworld import package as appworld
 from coevolve_lab.environments.appworld.server import missing_walls
 from coevolve_lab.environments.bfcl import package
-from coevolve_lab.errors import ConfigError, PrerequisiteError
+from coevolve_lab.errors import ConfigError, EnvironmentFailure, PrerequisiteError
 from coevolve_lab.estimate import estimate_memory
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -108,7 +108,10 @@ def _appworld(config: Config | None) -> list[Finding]:
     except PrerequisiteError as error:
         return [Finding("appworld", str(error), appworld.INSTALL_COMMAND, needed)]
     findings = [Finding("appworld", f"in {appworld.home()}, with its mini world", needed=needed)]
-    lacking = "; ".join(missing_walls(found).values())
+    try:
+        lacking = "; ".join(missing_walls(found).values())
+    except EnvironmentFailure as error:
+        return [Finding("appworld", str(error), f"delete {appworld.home()}, then: {appworld.INSTALL_COMMAND}", needed)]
     remedy = "use a newer kernel, or a container that allows seccomp and Landlock" if lacking else ""
     findings.append(Finding("its walls", lacking or "agents' code can be locked in", remedy, needed))
     if appworld.has_real_data(found):

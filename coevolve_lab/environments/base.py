@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from typing import Any, Protocol, runtime_checkable
 
 from coevolve_lab.records import Task
@@ -98,6 +98,16 @@ def most_sessions(environment: Environment) -> int | None:
     """
     limit = getattr(environment, "max_sessions", None)
     return None if limit is None else int(limit)
+
+
+def one_wave(environment: Environment) -> AbstractContextManager[Any]:
+    """What a thread holds while it opens and plays several sessions at once.
+
+    Two that have half of the sessions each would wait for one another: an environment with ``max_sessions`` has a lock
+    for that, ``waves``.
+    """
+    lock: AbstractContextManager[Any] | None = getattr(environment, "waves", None)
+    return nullcontext() if lock is None else lock
 
 
 def session_places(environment: Environment) -> AbstractAsyncContextManager[Any]:

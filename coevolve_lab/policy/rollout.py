@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from coevolve_lab.config import RolloutConfig
-from coevolve_lab.environments.base import Environment, Session, most_sessions
+from coevolve_lab.environments.base import Environment, Session, most_sessions, one_wave
 from coevolve_lab.errors import PolicyError
 from coevolve_lab.policy.chat import ChatFormat
 from coevolve_lab.policy.engine import Completion, Engine, Request
@@ -79,8 +79,15 @@ def play(
     scores: list[float] = []
     for first in range(0, len(episodes), width):
         wave = episodes[first : first + width]
-        _play_wave(wave, environment, engine, chat, config, temperature, max_steps, seed + first, progress)
-        scores += map(settle, wave)  # which lets go of their sessions, for the next wave
+        with one_wave(environment):
+            try:
+                _play_wave(wave, environment, engine, chat, config, temperature, max_steps, seed + first, progress)
+                scores += map(settle, wave)  # which lets go of their sessions, for the next wave
+            except BaseException:
+                for episode in wave:  # nobody else could, and the next batch would wait for their places
+                    if episode.session is not None:
+                        episode.session.close()
+                raise
     return [
         Trajectory(
             id=e.key,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
+import time
+import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Literal
 
@@ -22,6 +25,7 @@ from coevolve_lab.records import Task
 
 CACHED_REFERENCES = 4096
 WAIT_SECONDS = 600.0  # for another session to be closed
+LOOK_SECONDS = 0.2
 
 
 class AppWorldEnvironment:
@@ -74,7 +78,9 @@ class AppWorldEnvironment:
         self._docs: dict[str, Api] = {}
         self._walk: Walk | None = None
         self._processes: Processes | None = None
-        self._places = threading.Semaphore(workers)
+        self.waves = threading.Lock()  # see ``base.one_wave``
+        self._room = threading.Lock()
+        self._held: list[weakref.ref[AppWorldSession]] = []  # sessions that were opened
         self._lock = threading.RLock()
         self._spare = threading.Lock()
 
@@ -96,16 +102,22 @@ class AppWorldEnvironment:
 
         Raises EnvironmentFailure when the start state does not exist here, or when too many sessions stay open.
         """
-        if not self._places.acquire(timeout=WAIT_SECONDS):
-            raise EnvironmentFailure(
-                f"all {self.max_sessions} sessions of this environment were open for {WAIT_SECONDS:g} s: close some, "
-                "or set environment.options.workers higher"
-            )
-        try:
-            return self._opened(task, self._places.release)
-        except BaseException:
-            self._places.release()
-            raise
+        deadline = time.monotonic() + WAIT_SECONDS
+        while True:
+            with self._room:
+                # one that was dropped, as when a notebook cell is run again, counts no more
+                self._held = [held for held in self._held if (one := held()) is not None and not one.closed]
+                if len(self._held) < self.max_sessions:
+                    session = self._opened(task)
+                    self._held.append(weakref.ref(session))
+                    return session
+            gc.collect()  # a session that was dropped may be part of a cycle
+            if time.monotonic() > deadline:
+                raise EnvironmentFailure(
+                    f"all {self.max_sessions} sessions of this environment were open for {WAIT_SECONDS:g} s: close "
+                    "some (a conversation in a notebook holds one), or set environment.options.workers higher"
+                )
+            time.sleep(LOOK_SECONDS)
 
     def outcome(self, session: AppWorldSession) -> Outcome | None:
         """What a session's episode changed in the databases, and its answer; ends the episode.
@@ -217,7 +229,7 @@ class AppWorldEnvironment:
                 self._walk = Walk(self._docs, Survey(self._docs, self._surveyed), self._apps)
             return self._walk
 
-    def _opened(self, task: Task, closed: Callable[[], None] | None = None) -> AppWorldSession:
+    def _opened(self, task: Task) -> AppWorldSession:
         name = self._started_from(task)
         supervisor = tasks.read_specification(self.root, name).supervisor
         processes = self._running()
@@ -234,7 +246,6 @@ class AppWorldEnvironment:
             lambda: processes.pool.open(name),
             supervisor,
             judge,
-            closed,
             guide=self._guide,
             max_observation_chars=self._max_observation_chars,
             step_seconds=self._step_seconds,

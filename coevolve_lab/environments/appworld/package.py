@@ -106,7 +106,12 @@ def install() -> Path:
     with the last words of what failed.
     """
     folder = home()
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PrerequisiteError(
+            f"{folder} cannot be made ({error}); point ${HOME_VARIABLE} at a folder of yours"
+        ) from None
     package = _at(folder)
     if not _has_package(package):
         _install_package(folder)

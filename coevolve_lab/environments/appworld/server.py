@@ -46,13 +46,22 @@ class Process:
     server: ForkServer
 
     def ask(self, request: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-        """Send a request and wait for its answer. Raises EnvironmentFailure as ``hear`` does."""
+        """Send a request and wait for its answer. Raises EnvironmentFailure as ``hear`` does.
+
+        Where no answer came, for lateness or an interrupt, nothing more can be asked.
+        """
+        if self.channel.fileno() < 0:
+            raise EnvironmentFailure("this episode was interrupted, or gave no answer in time: open another")
         deadline = frames.now() + seconds
         try:
             frames.send(self.channel, request, deadline)
             return self.hear(deadline - frames.now())
         except (frames.Late, frames.BrokenChannel) as problem:
+            self.channel.close()
             raise _failure(problem, seconds) from None
+        except BaseException:  # an answer that comes later must not be taken for another request's
+            self.channel.close()
+            raise
 
     def hear(self, seconds: float) -> dict[str, Any]:
         """Wait for a message.
@@ -189,6 +198,10 @@ class ForkServer:
             answer = json.loads(ours.recv(_PACKET) or b"{}")
         except OSError:
             answer = {}
+        except BaseException:  # an interrupt: it is of no use yet
+            ours.close()
+            self._started.kill()
+            raise
         if "ready" not in answer:
             ours.close()
             words = " | ".join(log.read_text(errors="replace").strip().splitlines()[-3:]) or "no message"
@@ -222,7 +235,9 @@ def missing_walls(package: AppWorldPackage) -> dict[str, str]:
         )
         return dict(json.loads(done.stdout))
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        raise EnvironmentFailure(f"AppWorld's Python does not run ({error}); install it again") from None
+        raise EnvironmentFailure(
+            f"AppWorld's Python does not run ({error}); delete its folder and install it again"
+        ) from None
 
 
 def no_walls(missing: Mapping[str, str]) -> str:
@@ -239,7 +254,7 @@ def _kept_variables() -> dict[str, str]:
 
 
 def _talk(control: socket.socket | None, message: Mapping[str, Any], passed: socket.socket | None = None) -> Any:
-    """Ask a server. After an OSError its socket is closed: an answer that comes late must not be taken for another."""
+    """Ask a server. Where that fails its socket is closed: an answer that comes late must not be taken for another."""
     if control is None:
         raise OSError("closed")
     try:
@@ -247,7 +262,7 @@ def _talk(control: socket.socket | None, message: Mapping[str, Any], passed: soc
         answer = control.recv(_PACKET)
         if not answer:
             raise OSError("the server is gone")
-    except OSError:
+    except BaseException:  # also an interrupt: its answer would be taken for the next request's
         control.close()
         raise
     return json.loads(answer)

@@ -19,7 +19,7 @@ class AppWorldSession:
     that runs out of time ends the episode as a failure, for its worker is gone.
 
     ``begin`` starts the worker, for the first program. ``judge`` says how well what the episode left solves the task,
-    in [0, 1], and ends it. ``closed`` is called once, when the session is closed.
+    in [0, 1], and ends it.
     """
 
     def __init__(
@@ -28,7 +28,6 @@ class AppWorldSession:
         begin: Callable[[], Episode],
         supervisor: Mapping[str, str],
         judge: Callable[[AppWorldSession], float],
-        closed: Callable[[], None] | None = None,
         *,
         guide: bool = True,
         max_observation_chars: int = 4000,
@@ -50,7 +49,6 @@ class AppWorldSession:
         self._step_seconds = step_seconds
         self.timed_out = False  # whether a program did not end by itself
         self._closed = False
-        self._when_closed = closed
         self._state: EpisodeState | None = None
         self._score: float | None = None
 
@@ -108,12 +106,12 @@ class AppWorldSession:
             return
         self.done = self._closed = True
         self._state = None
-        try:
-            if self._episode is not None:
-                self._episode.close()
-        finally:
-            if self._when_closed is not None:
-                self._when_closed()
+        if self._episode is not None:
+            self._episode.close()
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
 
     def _playing(self) -> Episode:
         if self._episode is None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from coevolve_lab.config import RolloutConfig
 from coevolve_lab.environments import make
 from coevolve_lab.environments.appworld import environment as module
 from coevolve_lab.environments.appworld import package
@@ -20,6 +21,7 @@ from coevolve_lab.environments.appworld.workers import WorkerPool
 from coevolve_lab.environments.base import Environment, RiskRules, ScriptedWorld
 from coevolve_lab.errors import ConfigError, EnvironmentFailure, PrerequisiteError
 from coevolve_lab.evaluation import sgc, tgc
+from coevolve_lab.policy.rollout import play as roll_out
 from coevolve_lab.records import Task
 from tests.environments.appworld.worlds import mini_world
 
@@ -260,3 +262,43 @@ def test_real_data_that_are_missing_are_named_with_their_command(
     monkeypatch.setattr(package, "find", lambda: AppWorldPackage(appworld.python, appworld.mini_root, tmp_path))
     with pytest.raises(PrerequisiteError, match=package.DOWNLOAD_COMMAND):
         make("appworld", world="real")
+
+
+def test_sessions_that_were_dropped_do_not_fill_the_places(
+    appworld: AppWorldPackage, pool: WorkerPool, scorer: Scorer
+) -> None:
+    """A notebook cell that opens a session is run again and again; the name holds the one before meanwhile."""
+    wide = mini_world(appworld, pool, scorer, workers=2)
+    task = wide.tasks("train")[0]
+    for _ in range(4):
+        session = wide.open(task)
+    session.close()
+
+
+def test_an_interrupted_rollout_lets_go_of_its_sessions(world: AppWorldEnvironment) -> None:
+    class Interrupted:
+        policy_version = 0
+
+        def generate(self, requests: Any, temperature: float, seed: int) -> Any:
+            raise KeyboardInterrupt
+
+        def release(self, keys: Any) -> None:
+            pass
+
+    class Chat:
+        def prompt(self, observation: str, tools: Any) -> list[int]:
+            return [1]
+
+    opened: list[Any] = []
+    original = world.open
+    world.open = lambda task: opened.append(original(task)) or opened[-1]  # type: ignore[method-assign,func-returns-value]
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            roll_out(
+                world, world.tasks("train")[:3], Interrupted(), Chat(), RolloutConfig(),  # type: ignore[arg-type]
+                group_size=1, temperature=1.0, max_steps=2, seed=0, label="x",
+            )  # fmt: skip
+    finally:
+        world.open = original  # type: ignore[method-assign]
+    assert opened
+    assert all(session.closed for session in opened)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 
@@ -193,3 +194,29 @@ def test_nothing_outlives_a_killed_owner(appworld: AppWorldPackage, task: str, t
     while Path(runtime).exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not Path(runtime).exists()
+
+
+def test_an_interrupted_request_is_never_answered_later(pool: WorkerPool, task: str) -> None:
+    episode = pool.open(task)
+    try:
+        threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            episode.execute("while True: apis.supervisor.show_profile()")
+        with pytest.raises(EnvironmentFailure, match="open another"):
+            episode.execute("print('SECOND')")
+    finally:
+        episode.close()
+    other = pool.open(task)
+    try:
+        assert other.execute("print('THIRD')").output.strip() == "THIRD"
+    finally:
+        other.close()
+
+
+def test_what_is_no_number_is_a_mistake_and_no_attack(pool: WorkerPool, task: str) -> None:
+    episode = pool.open(task)
+    try:
+        assert episode.execute("apis.supervisor.complete_task(answer=float('nan'))").failed
+        assert episode.finish().tampering == ()
+    finally:
+        episode.close()

@@ -170,7 +170,11 @@ def main() -> None:
     preload()
     gc.collect()
     gc.freeze()
-    control.send(json.dumps({"ready": True, "missing": sandbox.missing()}).encode())
+    try:
+        control.send(json.dumps({"ready": True, "missing": sandbox.missing()}).encode())
+    except OSError:  # the owner ended meanwhile
+        shutil.rmtree(sys.argv[3], ignore_errors=True)
+        return
     Server(control, sys.argv[3], int(sys.argv[2])).run()
 
 

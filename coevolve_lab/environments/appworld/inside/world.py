@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import socket
 import traceback
@@ -31,6 +32,7 @@ OPEN_SECONDS = 60.0
 MOST_TAMPERING = 50
 MEMORY_BYTES = 1 << 30
 FILE_BYTES = 256 << 20
+GROWTH_KIB = 400 << 10  # of the world process, by what the code's calls store; beyond, too little is left to save it
 _NOT_ARGUMENTS = ("client", "show", "track", "_app_name", "_api_name")  # of the package's client, not of an API
 
 
@@ -126,6 +128,7 @@ class World:
         os.chdir(job["root"])
         self._world = AppWorld(task_id=job["task"], load_ground_truth=False, timeout_seconds=None)
         self._docs = public_apis()
+        self._kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         begin = {
             "apis": {app: {name: _goes_as_text(doc) for name, doc in apis.items()} for app, apis in self._docs.items()},
             "datetime": self._world.task.datetime.isoformat(),
@@ -209,13 +212,15 @@ class World:
         return active["status"], None if active["answer"] in (None, "<<NOT_GIVEN>>") else str(active["answer"])
 
     def _call(self, call: Any, calls: list[str]) -> dict[str, Any]:
+        if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - self._kib > GROWTH_KIB:
+            raise ValueError("its calls fill the memory of the world")  # ends the code process, as tampering
         app, name, arguments = call
         if app not in self._docs or name not in self._docs[app] or not isinstance(arguments, dict):
             self._code.blame(f"asked for {str(app)[:50]}.{str(name)[:50]}, which is no API for agents")
             return {"error": ["Exception", f"No API named '{name}' found in the {app} app."]}
         try:
-            json.dumps(arguments, ensure_ascii=False).encode()
-        except (UnicodeEncodeError, RecursionError) as error:  # halves of surrogate pairs cannot be stored
+            json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode()
+        except (ValueError, RecursionError) as error:  # halves of surrogate pairs and NaN cannot be stored
             return {"error": [type(error).__name__, f"an argument cannot be sent: {error}"]}
         if len(calls) < 2 * self._world.max_api_calls_per_interaction:
             calls.append(f"{app}.{name}")

@@ -14,6 +14,8 @@ from mini_world.people import Person
 from mini_world.scenario import Case, Loaded
 from mini_world.world import NOW, World
 
+ANSWER_BYTES = 256
+
 
 def write_task(world: World, task_id: str, loaded: Loaded, me: Person, case: Case, root: Path) -> None:
     """The whole folder of a task but for ``test_data.json``, which is known once the check has been run."""
@@ -41,7 +43,8 @@ def write_task(world: World, task_id: str, loaded: Loaded, me: Person, case: Cas
     )
     world.models.save(db_home_path=str(folder / "dbs"), format="changes", delete_if_exists=True)
     oracle = _oracle(loaded, case)
-    _write_json(truth / "answer.json", case.answer)
+    # All as long as the others: how large a file is can be asked even by code that cannot open it.
+    (truth / "answer.json").write_text(json.dumps(case.answer).ljust(ANSWER_BYTES))
     _write_json(truth / "public_data.json", case.public)
     _write_json(truth / "private_data.json", case.private)
     _write_json(truth / "test_data.json", None)
