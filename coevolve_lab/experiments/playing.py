@@ -44,10 +44,10 @@ def play_cell(cell: Cell, folder: Path) -> None:
         for column, config in cell.elsewhere
     ]
     with CoEvolve(cell.config, place, progress=False) as run:
-        methods.find(cell.method).play(run)
-        for split in cell.splits:
-            if cell.method != "reflexion":  # which is another way to play the split, not another policy
-                _evaluate_once(run, split)
+        method = methods.find(cell.method)
+        method.play(run)
+        for split in () if method.own_evaluation else cell.splits:
+            _evaluate_once(run, split)
         for label, split, world in worlds:
             _evaluate_once(run, split, world, label)
         run.snapshot()

@@ -69,7 +69,7 @@ def _play(plan: Plan, folder: Path, jobs: int, say: Callable[[str], None]) -> No
         say(f"{total} of {len(plan.runs) + len(plan.starts)} runs and starts to play, {jobs} at a time")
     try:
         while waiting or running:
-            while len(running) < jobs and (wanted := _next(waiting, running, failed, folder)) is not None:
+            while len(running) < jobs and (wanted := _next(waiting, running, folder)) is not None:
                 waiting.remove(wanted)
                 running.append(_begin(wanted, folder))
             time.sleep(POLL_SECONDS)
@@ -127,9 +127,7 @@ def _like(wanted: Cell | Start) -> str:
     return f"{wanted.environment} {wanted.method}" if isinstance(wanted, Cell) else "start"
 
 
-def _next(
-    waiting: list[Cell | Start], running: list[_Job], failed: dict[str, str], folder: Path
-) -> Cell | Start | None:
+def _next(waiting: list[Cell | Start], running: list[_Job], folder: Path) -> Cell | Start | None:
     """The first that can begin. One start at a time while there is none: it makes the warm start that others share."""
     starting = any(isinstance(job.wanted, Start) for job in running)
     for wanted in waiting:

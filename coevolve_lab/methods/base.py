@@ -19,6 +19,8 @@ class Method:
     play takes a run whose round 0 is committed (D_0 and, in general, an evaluation before training) to
     ``config.rounds`` committed rounds, and takes its snapshot. Called again it goes on after the last commit; a
     finished run is left as it is, and no model is loaded for it. What is left is a run folder like any other.
+    own_evaluation: the method is a way to play the evaluation split, so that the policy's plain score on any split is
+    not its score.
     """
 
     name: str
@@ -26,6 +28,7 @@ class Method:
     source: str
     changes: Mapping[str, Any]
     play: Callable[[CoEvolve], None]
+    own_evaluation: bool = False
 
 
 def finished(run: CoEvolve) -> bool:

@@ -167,4 +167,5 @@ REFLEXION = Method(
     "Shinn et al. 2023, Reflexion: Language Agents with Verbal Reinforcement Learning (NeurIPS), arXiv:2303.11366",
     {"rounds": TRIALS - 1, "evolution": {"mode": "none"}},
     play,
+    own_evaluation=True,
 )

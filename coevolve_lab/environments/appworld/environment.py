@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import random
 import threading
 import time
@@ -111,7 +110,6 @@ class AppWorldEnvironment:
                     session = self._opened(task)
                     self._held.append(weakref.ref(session))
                     return session
-            gc.collect()  # a session that was dropped may be part of a cycle
             if time.monotonic() > deadline:
                 raise EnvironmentFailure(
                     f"all {self.max_sessions} sessions of this environment were open for {WAIT_SECONDS:g} s: close "

@@ -8,18 +8,15 @@ checker need. So it is installed without dependencies into a folder of its own, 
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from coevolve_lab.errors import PrerequisiteError
+from coevolve_lab.wheels import install_apart
 
 REQUIREMENTS = ("bfcl-eval==2026.3.23", "mpmath==1.3.0")  # mpmath: bfcl-eval's own pin, and sympy's range
 HOME_VARIABLE = "COEVOLVE_BFCL_HOME"
 INSTALL_COMMAND = "coevolve-lab install bfcl"
-INSTALL_SECONDS = 600
 
 
 def home() -> Path:
@@ -34,35 +31,8 @@ def is_installed(folder: Path | None = None) -> bool:
 
 
 def install(target: Path | None = None) -> Path:
-    """Install the package with this Python's pip, unless it is there already. Returns the folder.
-
-    The folder appears complete or not at all. Raises PrerequisiteError with pip's last words when pip fails.
-    """
-    folder = target or home()
-    if is_installed(folder):
-        return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".bfcl-") as scratch:
-        fresh = Path(scratch) / "bfcl"
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(fresh)]
-        try:
-            done = subprocess.run(
-                [*command, *REQUIREMENTS], capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False
-            )
-        except subprocess.TimeoutExpired:
-            raise PrerequisiteError(
-                f"pip took longer than {INSTALL_SECONDS} s to install {REQUIREMENTS[0]}; try again: {INSTALL_COMMAND}"
-            ) from None
-        if done.returncode != 0 or not is_installed(fresh):
-            words = " | ".join(done.stderr.strip().splitlines()[-3:]) or "no message"
-            raise PrerequisiteError(
-                f"pip could not install {REQUIREMENTS[0]} into {folder} ({words}); "
-                f"check the network and this Python's pip, then: {INSTALL_COMMAND}"
-            )
-        if folder.exists():  # left by an interrupted or foreign installation: it has no benchmark in it
-            shutil.rmtree(folder)
-        fresh.rename(folder)
-    return folder
+    """Install the package, unless it is there already; see ``wheels.install_apart``."""
+    return install_apart(target or home(), REQUIREMENTS, is_installed, INSTALL_COMMAND)
 
 
 def activate() -> Path:
