@@ -94,7 +94,7 @@ class CoEvolve(Stages):
                 _once(step, self.find_signals, batch)
                 step.clear()
         except BaseException:
-            self._recall()  # whoever goes on may train elsewhere, or never
+            self._lookahead.recall()  # whoever goes on may train elsewhere, or never
             raise
         contexts = _once(evolution, self.reflect)
         triplets = _once(evolution, self.explore, contexts)

@@ -6,31 +6,22 @@ What is done in which order is ``loop.CoEvolve``.
 
 from __future__ import annotations
 
-import time
-import warnings
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
-
-from tqdm.auto import tqdm
 
 from coevolve_lab import review
-from coevolve_lab.assembly import Parts, assemble
 from coevolve_lab.errors import StoreError
 from coevolve_lab.evolution import UNEXECUTED, Occasion, TaskSet, judge_of, plan_contexts, validate_drafts
 from coevolve_lab.evolution.risk import hold_rule
-from coevolve_lab.policy.ahead import Ahead, Draw
+from coevolve_lab.policy.ahead import Draw, Lookahead
 from coevolve_lab.policy.rollout import stable_seed
 from coevolve_lab.policy.vllm_engine import VllmEngine
+from coevolve_lab.recording import Recording
 from coevolve_lab.records import (
     ExplorationContext,
     Judgement,
     Signal,
-    StageCost,
     Task,
     TaskDraft,
     Trajectory,
@@ -38,40 +29,21 @@ from coevolve_lab.records import (
     Update,
     Verdict,
 )
-from coevolve_lab.run import Run
 from coevolve_lab.signals import find_signals
 from coevolve_lab.store import quoted
 
 
-@dataclass
-class Work:
-    """What a stage call did, for its cost record. records: of a stage of one's own (``Stages.own_stage``)."""
-
-    items: int = 0
-    tokens: int = 0
-    calls: int = 0
-    records: list[Any] = field(default_factory=list)
-
-
-class Stages(Run):
-    """See ``CoEvolve``, whose instances these are. Holds what the round in progress has so far."""
-
-    _parts: Parts | None
+class Stages(Recording):
+    """See ``CoEvolve``, whose instances these are."""
 
     def _begin(self, run_dir: Path, progress: bool) -> None:
-        self._parts = None
-        self._ahead: tuple[Draw, Ahead] | None = None  # what is sampled already for the next step
-        self._told: tuple[int, int, int] = (0, 0, 0)  # what the cost records know of the server
+        self._lookahead = Lookahead()
         super()._begin(run_dir, progress)
-        self._fresh_round(0)
 
     def close(self) -> None:
         """Let others write to the run. What was not committed is lost to it."""
-        self._recall()
+        self._lookahead.recall()
         super().close()
-        parts, self._parts = self._parts, None
-        if parts is not None:
-            parts.close()
 
     # ---- stage 1: train, and read weakness signals off the rollouts (section 3.1)
 
@@ -81,8 +53,9 @@ class Stages(Run):
         draw = self._draw(parts.step + 1, self._calls["rollout"], tasks)
         episodes = len(draw.tasks) * self.config.rollout.group_size
         with self._stage("rollout") as work, self._bar("rollout", episodes) as bar:
-            batch = self._sampled_ahead(draw, bar)
+            batch = self._lookahead.take(draw, bar.update)
             if batch is None:
+                bar.update(-bar.n)
                 batch = draw.play(parts.environment, parts.policy.chat, self.config, parts.policy.engine, bar.update)
             work.items, work.tokens = len(batch), sum(len(s.token_ids) for t in batch for s in t.steps)
             self._finish("rollout", batch)
@@ -200,36 +173,6 @@ class Stages(Run):
             self._write().flush()  # from now on every reader sees that these drafts no longer wait
         return added
 
-    # ---- for stages that are not of the ring (methods/)
-
-    @contextmanager
-    def own_stage(self, name: str) -> Iterator[Work]:
-        """A stage of one's own in the round in progress: what it leaves in ``work.records`` is recorded, with its cost.
-
-        Nothing is recorded when it raises, but what it cost.
-        """
-        self._ready()
-        with self._stage(name) as work:
-            yield work
-            self._finish(name, work.records)
-
-    @property
-    def parts(self) -> Parts:
-        """What the run works with: environment, policy, trainer, explorer, D_t."""
-        return self._ready()
-
-    # ---- what the run works with right now
-
-    @property
-    def task_set(self) -> list[Task]:
-        """D_t as records."""
-        return list(self._ready().task_set)
-
-    @property
-    def step(self) -> int:
-        """Training steps done so far."""
-        return self._ready().step
-
     # ---- plumbing
 
     def _draw(self, step: int, call: int, tasks: Sequence[Task] | None = None) -> Draw:
@@ -252,46 +195,14 @@ class Stages(Run):
 
         What the main thread does for it, having the version arrive, costs the rollout stage its seconds.
         """
-        self._recall()
+        self._lookahead.recall()
         parts, config = self._ready(), self.config
         if not config.rollout.max_staleness or self._steps_done + 1 >= config.training.steps_per_round:
             return
         engine = parts.policy.engine
         assert isinstance(engine, VllmEngine)  # the config refuses any other
         with self._stage("rollout"):
-            draw = self._draw(parts.step + 2, 0)
-            self._ahead = draw, Ahead(engine.pin(), partial(draw.play, parts.environment, parts.policy.chat, config))
-            self._ahead[1].begin()
-
-    def _sampled_ahead(self, draw: Draw, bar: Any) -> list[Trajectory] | None:
-        """The batch of this very draw if it was begun ahead and nothing spoiled it."""
-        if self._ahead is None or self._ahead[0] != draw:
-            self._recall()
-            return None
-        _, ahead = self._ahead
-        batch = ahead.take(bar.update)
-        self._ahead = None
-        if not ahead.spoiled:
-            return batch
-        warnings.warn(f"step {draw.step} was sampled ahead in vain and is sampled again: {ahead.spoiled}", stacklevel=3)
-        bar.update(-bar.n)
-        return None
-
-    def _recall(self) -> None:
-        """Nothing is sampled ahead any more."""
-        if self._ahead is not None:
-            self._ahead[1].recall()
-            self._ahead = None
-
-    def _of_the_server(self) -> tuple[int, int, int, float]:
-        """Restarts, missed requests, arrivals of versions, and seconds of the last, since this was asked before."""
-        engine = self._parts.policy.engine if self._parts is not None else None
-        if not isinstance(engine, VllmEngine):
-            return 0, 0, 0, 0.0
-        before, now = self._told, (engine.restarts, engine.missed, engine.swaps)
-        self._told = now
-        restarts, missed, swaps = (b - a for a, b in zip(before, now, strict=True))
-        return restarts, missed, swaps, engine.last_swap.seconds if swaps and engine.last_swap else 0.0
+            self._lookahead.begin(self._draw(parts.step + 2, 0), engine, parts.environment, parts.policy.chat, config)
 
     def _train(self, learn: Callable[..., Update], batch: Sequence[Trajectory]) -> Update:
         parts = self._ready()
@@ -337,39 +248,6 @@ class Stages(Run):
             judge([draft for draft in drafts if draft.id in executed])
         return verdicts, opinions
 
-    def _ready(self) -> Parts:
-        """The parts, assembled on first use: a run that is only looked at loads no model."""
-        if self._parts is None:
-            committed = self._write().committed_round
-            self._fresh_round(0 if committed is None else committed + 1)
-            with self._stage("assemble"), self._bar("warm start", 0) as bar:
-                self._told = (0, 0, 0)
-                self._parts = assemble(self.config, self.reader, _supervised_bar(bar))
-        return self._parts
-
-    def _fresh_round(self, number: int) -> None:
-        self.round_in_progress = number
-        self._steps_done = 0
-        self._calls: Counter[Any] = Counter()
-        self._round_signals: list[Signal] = []
-        self._begun = False  # whether this round has records
-        self._reviewed = False  # whether round() has taken up what people decided
-        self._round_trajectories: list[Trajectory] = []
-        self._round_tasks: dict[str, Task] = {}  # that were rolled out, in D_t or not
-        self._step_so_far: dict[str, Any] = {}  # what round() has from each stage it is through with
-        self._evolution_so_far: dict[str, Any] = {}
-        self._contexts: dict[str, ExplorationContext] = {}
-
-    def _finish(self, stage: str, records: Sequence[Any]) -> None:
-        """Take a stage's records. Only now its call counts: one that was interrupted is made again as if for the first
-        time, with the same ids and draws."""
-        self._begun = True
-        self._calls[stage] += 1
-        self._record(records)
-
-    def _occasion(self, stage: str) -> Occasion:
-        return Occasion(self.round_in_progress, self.config.seed, self._calls[stage])
-
     def _trajectories_behind(self, signals: Sequence[Signal]) -> list[Trajectory]:
         """This round's trajectories, and the groups of signals that came from elsewhere."""
         known = {trajectory.group_id for trajectory in self._round_trajectories}
@@ -392,38 +270,3 @@ class Stages(Run):
             found = self.reader.records(ExplorationContext, f"id in ({names})")
             self._contexts.update({context.id: context for context in found})
         return [self._contexts[name] for name in wanted]
-
-    @contextmanager
-    def _stage(self, stage: str, round: int | None = None) -> Iterator[Work]:
-        number = self.round_in_progress if round is None else round
-        if self.watcher is not None:
-            self.watcher.stage_begins(stage, number, self._steps_done)
-        started, work = time.monotonic(), Work()
-        try:
-            yield work
-        finally:  # a call that was paid for is on record, whatever became of the stage
-            calls = self._parts.explorer.model_calls() if self._parts is not None else []
-            if calls:
-                self._record(calls)
-        work.calls += len(calls)
-        work.tokens += sum(call.prompt_tokens + call.completion_tokens for call in calls)
-        number = self.round_in_progress if round is None else round
-        seconds = time.monotonic() - started
-        self._record([StageCost(number, stage, seconds, work.items, work.tokens, work.calls, *self._of_the_server())])
-        if self.watcher is not None:
-            self.watcher.stage_ends(stage, number, self._steps_done, seconds, work.items)
-
-    def _bar(self, what: str, total: int) -> Any:
-        label = f"round {self.round_in_progress} step {self._steps_done + 1} {what}" if what == "rollout" else what
-        if self.watcher is not None:
-            return self.watcher.bar(label, total)
-        return tqdm(total=total, desc=label, leave=False, disable=not self._progress)
-
-
-def _supervised_bar(bar: Any) -> Any:
-    def show(step: int, steps: int, loss: float) -> None:
-        bar.total = steps
-        bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
-        bar.update(step - bar.n)
-
-    return show

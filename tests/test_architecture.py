@@ -22,6 +22,7 @@ FLOORS = [
     {"policy", "evolution", "figures", "background"},
     {"evaluation", "assembly", "review", "exchange"},
     {"run"},
+    {"recording"},
     {"stages"},
     {"loop"},
     {"methods", "report"},

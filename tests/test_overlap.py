@@ -130,7 +130,7 @@ def while_training(
 
         fake.reply = waiting
         try:
-            if run._ahead is not None:
+            if run._lookahead.draw is not None:
                 assert asked.wait(PATIENCE)
             act(step)
             return learn(batch, step=step, **given)
@@ -283,7 +283,7 @@ def test_by_hand_nothing_overlaps_and_what_is_too_old_is_refused(
     run = new_run()
     batch = run.rollout()
     assert run.train(batch).staleness_largest == 0
-    assert run._ahead is None
+    assert run._lookahead.draw is None
     assert run.train(batch).staleness_largest == 1
     with pytest.warns(UserWarning, match="4 of 4 trajectories are not trained"):
         refused = run.train(batch)

@@ -7,16 +7,19 @@ counters: whoever takes the batch does what is to be done with it, as if it had 
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
 from dataclasses import dataclass
+from functools import partial
 
 from coevolve_lab.config import Config
 from coevolve_lab.environments.base import Environment
 from coevolve_lab.policy.chat import ChatFormat
 from coevolve_lab.policy.engine import Engine
 from coevolve_lab.policy.rollout import play
+from coevolve_lab.policy.vllm_engine import VllmEngine
 from coevolve_lab.policy.vllm_pinned import Pinned
 from coevolve_lab.records import Task, Trajectory
 
@@ -109,3 +112,42 @@ class Ahead:
 
     def _count(self, episodes: int) -> None:
         self._done += episodes
+
+
+class Lookahead:
+    """The one batch of a run that is sampled ahead of its step, if there is one."""
+
+    def __init__(self) -> None:
+        self._begun: tuple[Draw, Ahead] | None = None
+
+    @property
+    def draw(self) -> Draw | None:
+        """What is sampled ahead now."""
+        return self._begun[0] if self._begun else None
+
+    def begin(self, draw: Draw, engine: VllmEngine, environment: Environment, chat: ChatFormat, config: Config) -> None:
+        """Sample a draw in the background, with the version that the engine has now; gives up what was begun before."""
+        self.recall()
+        ahead = Ahead(engine.pin(), partial(draw.play, environment, chat, config))
+        self._begun = draw, ahead
+        ahead.begin()
+
+    def take(self, draw: Draw, progress: Progress) -> list[Trajectory] | None:
+        """The batch if it was begun for this very draw and nothing spoiled it, which is warned about; else None, and
+        nothing is sampled ahead any more."""
+        if self._begun is None or self._begun[0] != draw:
+            self.recall()
+            return None
+        _, ahead = self._begun
+        batch = ahead.take(progress)
+        self._begun = None
+        if not ahead.spoiled:
+            return batch
+        warnings.warn(f"step {draw.step} was sampled ahead in vain and is sampled again: {ahead.spoiled}", stacklevel=3)
+        return None
+
+    def recall(self) -> None:
+        """Nothing is sampled ahead any more."""
+        if self._begun is not None:
+            self._begun[1].recall()
+            self._begun = None

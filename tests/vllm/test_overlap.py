@@ -60,7 +60,7 @@ def test_a_round_whose_steps_are_sampled_ahead(server: Served, model_folder: Pat
             weights[step - 1] = {name: w.clone() for name, w in trainable_weights(parts.policy.model).items()}
             engine = parts.policy.engine
             assert isinstance(engine, VllmEngine)
-            busy[step] = _patiently(engine) if run._ahead is not None else 0
+            busy[step] = _patiently(engine) if run._lookahead.draw is not None else 0
             return learn([dataclasses.replace(t, score=float(k % 2)) for k, t in enumerate(batch)], step=step, **given)
 
         parts.trainer.step = praising  # type: ignore[assignment, method-assign]
