@@ -94,7 +94,8 @@ class RolloutConfig(Section):
     temperature: float = Field(0.9, gt=0)  # table 9
     group_size: int = Field(8, ge=2)  # K, table 9
     tasks_per_step: int = Field(32, ge=1)  # train batch size, table 9
-    revisit_share: float = Field(0.25, ge=0, le=1)  # of a batch: tasks tried before; forgetting needs it
+    # of a batch: tasks tried before. Forgetting needs it; the paper does not say how tasks are drawn.
+    revisit_share: float = Field(0.25, ge=0, le=1)
     max_response_tokens: int = Field(4096, ge=1)  # per episode, table 9
     max_action_tokens: int = Field(1024, ge=1)  # per step
     max_parse_errors: int = Field(3, ge=1)

@@ -79,7 +79,7 @@ def summary(
     score, stderr = pass_rate(outcomes.values())
     detail = {"partial_score": fmean(t.score for t in trajectories)}
     sound = [value for task, value in outcomes.items() if task not in defects]
-    if len(sound) < len(outcomes):
+    if 0 < len(sound) < len(outcomes):
         detail["without_known_defects"] = fmean(sound)
     return Evaluation(
         id=name,

@@ -30,10 +30,8 @@ def relative_energy_distance(x: ArrayLike, y: ArrayLike, estimator: str = "v") -
 
     x: [n, d], n >= 2; y: [m, d]. estimator: "v" is the equation as written and never negative; "u" leaves i = i' out
     of the means within X and Y, and can be negative, as in table 15; it needs m >= 2. If all of X is one point, the
-    result is infinite, or 0 when Y is the same point.
+    result is infinite, or 0 where the energy distance is 0.
     """
-    if estimator not in ("v", "u"):
-        raise ValueError(f"estimator must be 'v' or 'u', not {estimator!r}")
     a = _matrix(x, "x", least=2)
     b = _matrix(y, "y", least=2 if estimator == "u" else 1)
     if a.shape[1] != b.shape[1]:
@@ -43,10 +41,14 @@ def relative_energy_distance(x: ArrayLike, y: ArrayLike, estimator: str = "v") -
 
 def relative_energy(within_x: ArrayLike, within_y: ArrayLike, between: ArrayLike, estimator: str = "v") -> float:
     """``relative_energy_distance`` from distances that are known already: [n, n], [m, m] and [n, m]."""
+    if estimator not in ("v", "u"):
+        raise ValueError(f"estimator must be 'v' or 'u', not {estimator!r}")
     xx, yy, xy = (np.asarray(found, dtype=np.float64) for found in (within_x, within_y, between))
     n, m = xy.shape
     pairs_x, pairs_y = (n * n, m * m) if estimator == "v" else (n * (n - 1), m * (m - 1))
     energy = 2 * xy.sum() / (n * m) - xx.sum() / pairs_x - yy.sum() / pairs_y
+    if estimator == "v":
+        energy = max(energy, 0.0)  # what rounding leaves of sets with the same points
     scale = xx.sum() / (n * (n - 1))
     if scale == 0:
         return 0.0 if energy == 0 else float("inf")
@@ -71,6 +73,8 @@ def _matrix(value: ArrayLike, name: str, least: int) -> Floats:
     matrix = np.asarray(value, dtype=np.float64)
     if matrix.ndim != 2 or len(matrix) < least:
         raise ValueError(f"{name} must be [n, d] with n >= {least}, not of shape {matrix.shape}")
+    if not np.isfinite(matrix).all():
+        raise ValueError(f"{name} must hold finite numbers only")
     return matrix
 
 

@@ -1,6 +1,7 @@
 """Where to explore: how many contexts a round gets, and which weaknesses or tools they are about (section 3.2).
 
-What the paper's text says is ``mode: feedback, balance: none``. The default, ``balance: floor``, spreads a share of the
+What the paper's text says comes nearest to ``mode: feedback, balance: none``: it reflects on each trajectory that
+carries a signal, where ours are ``contexts_per_round`` of them. The default, ``balance: floor``, spreads a share of the
 contexts over all tools and weighs the rest by weakness per try, since raw counts follow what is tried most.
 """
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from coevolve_lab.config import RolloutConfig
 from coevolve_lab.environments.base import Environment, Session, most_sessions, one_wave
-from coevolve_lab.errors import PolicyError
+from coevolve_lab.errors import EnvironmentFailure, PolicyError
 from coevolve_lab.policy.chat import ChatFormat
 from coevolve_lab.policy.engine import Completion, Engine, Request
 from coevolve_lab.records import Status, Step, Task, Trajectory
@@ -211,7 +211,10 @@ def settle(episode: Episode) -> float:
     score = 0.0
     if episode.status == "completed":
         try:
-            score = session.score()
+            given = session.score()
+            if not 0 <= given <= 1:  # nan too
+                raise EnvironmentFailure(f"a score must be in [0, 1], not {given}")
+            score = given
         except Exception as error:
             episode.end("env_error", f"scoring failed: {type(error).__name__}: {error}")
     session.close()

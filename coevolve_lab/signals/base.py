@@ -133,5 +133,5 @@ def _build(name: str, options: Mapping[str, Any]) -> Detector:
         )
     try:
         return _REGISTRY[name](**options)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise ConfigError(f"signal '{name}' does not take these options {sorted(options)}: {error}") from None

@@ -32,6 +32,7 @@ class Forgetting(Detector):
     """Keeps each task's earlier task-level scores: a group's mean score, one entry per visit."""
 
     def __init__(self, window: int = 10, threshold: float = 0.5) -> None:
+        forgetting_mask((), (), window)  # a window that cannot be is an error at once
         self.window = window
         self.threshold = threshold
         # Entries carry step and group, so that repeating a step neither sees its own scores nor enters them twice.

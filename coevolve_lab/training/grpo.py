@@ -3,7 +3,9 @@
 Differs from the paper, where equation 1 leaves a choice open:
 - the standard deviation is the sample's (ddof 1), with eps added to it (veRL's), and equal rewards give exactly 0;
 - the KL estimate is k3, exp(d) - d - 1 with d = log pi_ref - log pi, per token, not multiplied by the ratio;
-- ``normalize="group"`` is equation 1 per group and then the mean over groups; ``"batch"`` is veRL's token mean.
+- ``normalize="group"`` is equation 1 per group and then the mean over groups; ``"batch"`` is veRL's token mean;
+- both are over the groups given. The trainer gives those that carry a gradient (``batch.select``), so that groups of
+  equal rewards are missing from the denominators too, and with them their share of the KL term.
 
 Beyond the paper, and off unless ``importance`` is given: equation 1's pi_old is both what sampled and what the ratio is
 taken against. Where these two differ (training.importance, see ``correction``), logp_old is the trainer's own, and each
@@ -23,13 +25,16 @@ def group_advantages(rewards: Any, groups: Any, eps: float = 1e-6) -> Tensor:
     """(R - mean) / (std + eps) within each group. rewards, groups: [B] -> [B].
 
     Groups may be any labels in any order. A group of equal rewards, or of one trajectory, gets 0. Tensors keep their
-    dtype and device; anything else is read as float64.
+    dtype and device; anything else is read as float64. Raises ValueError on rewards that are not finite, which would
+    spoil their group without a word, and on another number of groups than of rewards.
     """
     given = rewards if isinstance(rewards, Tensor) else torch.as_tensor(rewards, dtype=torch.float64)
     values = given.double()
     index, count = _group_index(groups, values.device)
     if index.shape != values.shape:
         raise ValueError(f"{tuple(values.shape)} rewards, but {tuple(index.shape)} groups")
+    if not values.isfinite().all():
+        raise ValueError(f"rewards must be finite numbers; number {int((~values.isfinite()).nonzero()[0])} is not")
     advantages = torch.zeros_like(values)
     for group in range(count):
         members = index == group
@@ -75,6 +80,8 @@ def token_weights(mask: Tensor, groups: Any, normalize: str = "group") -> Tensor
     if normalize != "group":
         raise ValueError(f"normalize must be 'group' or 'batch', not {normalize!r}")
     index, count = _group_index(groups, mask.device)
+    if len(index) != len(mask):
+        raise ValueError(f"{len(mask)} rows of tokens, but {len(index)} groups")
     tokens = torch.zeros(count, dtype=mask.dtype, device=mask.device).index_add(0, index, mask.sum(-1))
     weight = torch.where(tokens > 0, 1 / tokens.clamp(min=1), 0) / (tokens > 0).sum().clamp(min=1)
     return mask * weight[index].unsqueeze(-1)
@@ -87,19 +94,28 @@ def grpo_loss(
 ) -> Tensor:  # fmt: skip
     """Equation 1 as a loss to minimise. logp, logp_old, logp_ref, mask: [B, T]; advantages, groups: [B] -> scalar.
 
-    importance: [B, T], constant weights of the tokens' clipped terms; None: 1, as in the paper.
-    Whatever stands where the mask is 0 (padding, prompt and reply tokens, even inf or nan) has no influence.
+    advantages may be [B, T] too, one a token. importance: [B, T], constant weights of the tokens' clipped terms; None:
+    1, as in the paper. Whatever stands where the mask is 0 (padding, prompt and reply tokens, even inf or nan) has no
+    influence. Raises ValueError on any other shape: it would be broadcast to a wrong loss.
     """
     logp = logp if isinstance(logp, Tensor) else torch.as_tensor(logp, dtype=torch.float64)
-    as_logp = {"dtype": logp.dtype, "device": logp.device}
-    mask = torch.as_tensor(mask, **as_logp)
+
+    def like_logp(name: str, value: Any) -> Tensor:
+        given = torch.as_tensor(value, dtype=logp.dtype, device=logp.device)
+        if name == "advantages" and given.shape == logp.shape[:1]:
+            given = given.unsqueeze(-1).expand_as(logp)
+        if given.ndim != 2 or given.shape != logp.shape:
+            raise ValueError(f"{name} must be [B, T] as logp is, not {tuple(given.shape)} beside {tuple(logp.shape)}")
+        return given
+
+    mask = like_logp("mask", mask)
     used = mask != 0
     kept = logp.where(used, 0)
-    old = torch.as_tensor(logp_old, **as_logp).where(used, 0)
-    ref = None if logp_ref is None else torch.as_tensor(logp_ref, **as_logp).where(used, 0)
-    per_trajectory = torch.as_tensor(advantages, **as_logp).unsqueeze(-1)
-    weight = None if importance is None else torch.as_tensor(importance, **as_logp).detach().where(used, 0)
-    loss = token_loss(kept, old, ref, per_trajectory, clip_low, clip_high, kl_coef, weight)
+    old = like_logp("logp_old", logp_old).where(used, 0)
+    ref = None if logp_ref is None else like_logp("logp_ref", logp_ref).where(used, 0)
+    advantage = like_logp("advantages", advantages).where(used, 0)
+    weight = None if importance is None else like_logp("importance", importance).detach().where(used, 0)
+    loss = token_loss(kept, old, ref, advantage, clip_low, clip_high, kl_coef, weight)
     return (loss * token_weights(mask, groups, normalize)).sum()
 
 

@@ -74,6 +74,9 @@ def test_known_defects_are_told_apart_and_not_left_out() -> None:
     assert evaluation.detail["without_known_defects"] == 1.0
     _, clean, _ = _evaluate(TASKS, defects={"elsewhere"})
     assert "without_known_defects" not in clean.detail
+    _, hopeless, _ = _evaluate(TASKS, defects={"toy_ant", "toy_bee"})
+    assert hopeless.score == 0.5
+    assert "without_known_defects" not in hopeless.detail
 
 
 def test_the_temperature_can_be_another() -> None:

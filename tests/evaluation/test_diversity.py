@@ -40,6 +40,14 @@ def test_energy_distance_of_a_set_from_itself() -> None:
     assert far > relative_energy_distance(x, x + 1) > 0
 
 
+def test_the_equation_as_written_is_not_negative_by_rounding_either() -> None:
+    random = np.random.default_rng(1)
+    for _ in range(100):
+        x = random.normal(size=(7, 3))
+        made = relative_energy_distance(x, random.permutation(x))
+        assert 0 <= made < 1e-12
+
+
 def test_points_that_coincide() -> None:
     point = [[1.0, 2.0]] * 3
     assert relative_energy_distance(point, point) == 0.0
@@ -73,3 +81,16 @@ def test_shapes_and_names_are_checked() -> None:
         relative_energy_distance([[1.0], [2.0]], [[1.0, 2.0]])
     with pytest.raises(ValueError, match="estimator"):
         relative_energy_distance([[1.0], [2.0]], [[1.0]], "w")
+    with pytest.raises(ValueError, match="estimator"):
+        diversity.relative_energy([[0.0, 1.0], [1.0, 0.0]], [[0.0]], [[1.0], [1.0]], "w")
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_not_finite_is_refused(bad: float) -> None:
+    broken, whole = [[bad, 0.0], [1.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]]
+    for measure in (relative_energy_distance, max_similarity):
+        for given in ((broken, whole), (whole, broken)):
+            with pytest.raises(ValueError, match="finite"):
+                measure(*given)
+    with pytest.raises(ValueError, match="finite"):
+        self_redundancy(broken, 1)

@@ -105,6 +105,11 @@ class Broken(ToySession):
         raise RuntimeError("the server is gone")
 
 
+class Unscored(ToySession):
+    def score(self):
+        return float("nan")
+
+
 class BrokenWorld(ToyWorld):
     """Breaks for one task only, in the way it was told."""
 
@@ -121,7 +126,8 @@ class BrokenWorld(ToyWorld):
 
 
 @pytest.mark.parametrize(
-    ("session", "status"), [(Unreadable, "parse_error"), (Broken, "env_error"), (None, "env_error")]
+    ("session", "status"),
+    [(Unreadable, "parse_error"), (Broken, "env_error"), (Unscored, "env_error"), (None, "env_error")],
 )
 def test_one_broken_session_never_reaches_its_neighbours(session, status):
     other = Task("toy_9", "toy", SOLVED.turns, START, SOLVED.solution)

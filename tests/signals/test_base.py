@@ -116,5 +116,7 @@ def test_wrong_names_options_and_classes_are_explained() -> None:
         build_detectors(SignalsConfig(custom={"forgeting": {}}))
     with pytest.raises(ConfigError, match="does not take these options"):
         build_detectors(SignalsConfig(custom={"boundary": {"treshold": 1}}))
+    with pytest.raises(ConfigError, match="window must be at least 1"):
+        build_detectors(SignalsConfig(custom={"forgetting": {"window": 0}}))
     with pytest.raises(ConfigError, match="Detector"):
         register_signal("plain")(dict)  # type: ignore[type-var]

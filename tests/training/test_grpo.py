@@ -47,6 +47,13 @@ def test_advantages_refuse_lengths_that_differ() -> None:
         group_advantages([1.0, 0.0], [0])
 
 
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_advantages_refuse_rewards_that_are_not_finite(bad: float) -> None:
+    # nan compares with nothing, so its group would pass for one of equal rewards
+    with pytest.raises(ValueError, match="number 2 is not"):
+        group_advantages([1.0, 0.0, bad, 1.0], [0, 0, 1, 1])
+
+
 def _case(seed: int = 0, rows: int = 6, width: int = 5) -> dict[str, Any]:
     random = torch.Generator().manual_seed(seed)
     logp, change, shift = (torch.randn(rows, width, generator=random, dtype=torch.float64) for _ in range(3))
@@ -131,6 +138,26 @@ def test_loss_takes_lists_bool_masks_and_no_reference_without_kl() -> None:
     assert float(none) == float(grpo_loss(**case, kl_coef=0.0))
     with pytest.raises(ValueError, match="logp_ref"):
         grpo_loss(**{**case, "logp_ref": None})
+
+
+def test_advantages_may_be_given_by_token() -> None:
+    case = _case(rows=6, width=6)  # as many tokens as rows: what a wrong broadcast would not notice
+    by_token = case["advantages"].unsqueeze(-1).expand(6, 6).masked_fill(case["mask"] == 0, math.nan)
+    assert float(grpo_loss(**{**case, "advantages": by_token})) == float(grpo_loss(**case))
+
+
+@pytest.mark.parametrize("name", ["logp_old", "logp_ref", "mask", "advantages", "importance"])
+def test_shapes_that_would_be_broadcast_are_refused(name: str) -> None:
+    case = _case() | {"importance": torch.ones(6, 5)}
+    for shape in ((5,), (6, 1), (1, 5), (1,), ()):
+        with pytest.raises(ValueError, match=name):
+            grpo_loss(**{**case, name: torch.ones(shape)})
+
+
+@pytest.mark.parametrize("groups", [["x"], ["x"] * 7])
+def test_another_number_of_groups_than_of_rows_is_refused(groups: list[str]) -> None:
+    with pytest.raises(ValueError, match="6 rows of tokens"):
+        grpo_loss(**{**_case(), "groups": groups})
 
 
 def test_importance_weighs_the_clipped_term_only_and_is_a_constant() -> None:

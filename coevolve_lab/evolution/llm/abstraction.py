@@ -25,6 +25,8 @@ _TURN: dict[str, Any] = {
     "required": ["message", "steps"],
     "additionalProperties": False,
 }
+# Section 3.3 has description and completion written too. They are for the writer, who plans better with them, and stay
+# in the recorded exchange: whether a task is done is decided by executing its solution, not by what was said of it.
 _TASK: dict[str, Any] = {
     "type": "object",
     "properties": {
