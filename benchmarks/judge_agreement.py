@@ -57,6 +57,7 @@ STAND_IN = "STAND-IN JUDGE: it compares transcript and solution, it is no LLM. I
 LOOKS = ("pwd()", "ls()", "message_get_login_status()", "ticket_get_login_status()", "get_user_tickets()")
 BINDS = 40  # draws for another value of an argument
 BATCHES = 10  # of exploration
+MOST_STEPS = 30  # of the agent that executes a draft before it is judged: table 9
 SCRIPTED: dict[str, Any] = {"min_calls": 2, "max_calls": 3}  # so that there is a call to cut
 
 
@@ -156,7 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Row]:
         asked = EvolutionConfig(explorer={"kind": "llm", "connections": given.connections, **settings})
         explorer = LlmExplorer(world, asked, given.recording)
         for label in LABELS:
-            verdicts, judgements = check(world, drafts[label]), explorer.judge(drafts[label], Occasion(1))
+            verdicts, judgements = check(world, drafts[label]), explorer.judge(drafts[label], Occasion(1), MOST_STEPS)
             rows.append(compared(label, verdicts, judgements))
             shown += _disagreements(drafts[label], verdicts, judgements)[: given.show]
     calls = explorer.model_calls()

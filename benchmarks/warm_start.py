@@ -16,7 +16,7 @@ import torch
 from coevolve_lab.config import TinyModelConfig
 from coevolve_lab.policy.tiny import TinyChat, build_model, train_tokenizer
 from coevolve_lab.policy.warm_start import COPYING_LEARNED, copy_exercise
-from coevolve_lab.training import supervised
+from coevolve_lab.training.supervised import muon_and_adamw, supervised_steps
 
 
 def adamw_only(model: torch.nn.Module, learning_rate: float) -> list[torch.optim.Optimizer]:
@@ -36,14 +36,13 @@ def main() -> None:
     tokenizer = train_tokenizer(words, config.vocabulary)
     chat = TinyChat(tokenizer)
     examples = [copy_exercise(chat, rng) for _ in range(given.steps * given.batch)]
-    ours = supervised._optimizers
-    for name, optimizers in (("Muon + AdamW", ours), ("AdamW", adamw_only)):
-        supervised._optimizers = optimizers
+    for name, optimizers in (("Muon + AdamW", muon_and_adamw), ("AdamW", adamw_only)):
         model = build_model(config, tokenizer.get_vocab_size(), seed=0)
         started = time.process_time()
-        losses = supervised.supervised_steps(
-            model, examples, given.steps, given.batch, given.learning_rate, seed=0, until=COPYING_LEARNED
-        )
+        losses = supervised_steps(
+            model, examples, given.steps, given.batch, given.learning_rate, seed=0, until=COPYING_LEARNED,
+            make_optimizers=optimizers,
+        )  # fmt: skip
         spent = time.process_time() - started
         end = sum(losses[-20:]) / len(losses[-20:])
         reached = "learned" if len(losses) < given.steps else "not learned"

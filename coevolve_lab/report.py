@@ -16,7 +16,7 @@ from coevolve_lab import environments, figures
 from coevolve_lab.config import load_config
 from coevolve_lab.errors import PrerequisiteError
 from coevolve_lab.records import Task
-from coevolve_lab.store import RunReader
+from coevolve_lab.store import RunReader, quoted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -58,8 +58,7 @@ def rounds_table(reader: RunReader) -> pl.DataFrame:
     that were validated; tasks: size of D_t after the round; flat: share of groups without variance, which teach
     nothing; seconds: of wall-clock in all stages.
     """
-    split = str(reader.config["environment"]["evaluation_split"]).replace("'", "''")
-    return reader.sql(_ROUNDS.format(split=f"'{split}'"))
+    return reader.sql(_ROUNDS.format(split=quoted(reader.config["environment"]["evaluation_split"])))
 
 
 def evaluations_table(reader: RunReader) -> pl.DataFrame:
@@ -75,7 +74,7 @@ def run_figures(reader: RunReader, held_out: Sequence[Task] = (), dark: bool = F
     """
     split = str(reader.config["environment"]["evaluation_split"])
     tasks, updates, evaluations = (reader.table(name) for name in ("tasks", "updates", "evaluations"))
-    aside = ", ".join(f"'{stage}'" for stage in _ASIDE)
+    aside = ", ".join(map(quoted, _ASIDE))
     costs = reader.sql(f"select * from stage_costs where round > 0 and stage not in ({aside})")
     has_split = split in evaluations["split"].to_list()
     made = {
@@ -125,8 +124,7 @@ def write_figures(reader: RunReader, folder: str | Path) -> tuple[list[Path], li
 
 
 def _first_and_last_outcomes(reader: RunReader, split: str) -> tuple[dict[str, float], dict[str, float]]:
-    quoted = split.replace("'", "''")
-    rows = reader.sql(f"select outcomes from evaluations where split = '{quoted}' order by step")["outcomes"].to_list()
+    rows = reader.sql(f"select outcomes from evaluations where split = {quoted(split)} order by step")["outcomes"]
     return (json.loads(rows[0]), json.loads(rows[-1])) if len(rows) > 1 else ({}, {})
 
 

@@ -226,7 +226,7 @@ class Stages(Recording):
         opinions: list[Judgement] = []
 
         def judge(judged: Sequence[TaskDraft]) -> list[Judgement]:
-            opinions.extend(judge_of(parts.explorer).judge(judged, occasion))
+            opinions.extend(judge_of(parts.explorer).judge(judged, occasion, self.config.environment.max_steps))
             return opinions
 
         again = {draft.id for draft in drafts}  # a draft that is validated again is no duplicate of itself

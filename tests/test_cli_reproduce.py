@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,16 @@ def test_a_dry_run_plays_nothing_and_says_how_long_it_would_take(say, out: Path)
     assert "scale's own statement" in said
     assert said.strip().splitlines()[-1].startswith("about ")
     assert not (out / "runs").exists()
+
+
+@pytest.mark.parametrize("arguments", [["--list"], ["table10", "--dry-run"]])
+def test_looking_loads_no_model_library(arguments: list[str], out: Path) -> None:
+    command = ["reproduce", *arguments, "--out", str(out)]
+    code = f"import sys; from coevolve_lab.cli import main; assert main({command}) == 0; "
+    code += "print(sorted(sys.modules.keys() & {'torch', 'transformers'}))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 @pytest.mark.slow

@@ -243,8 +243,7 @@ def fork(args: argparse.Namespace) -> None:
 
 
 def reproduce(args: argparse.Namespace) -> None:
-    from coevolve_lab.experiments import RunsFailed, check, expand, listing, load, play, write
-    from coevolve_lab.experiments.listing import costs
+    from coevolve_lab.experiments import RunsFailed, check, costs, expand, listing, load, play, write
 
     runs = Path(args.out) / "runs"
     if args.list:

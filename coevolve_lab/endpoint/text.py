@@ -75,10 +75,15 @@ def clean(value: Any, depth: int = 0) -> Any:
     return value
 
 
+def finite_json(text: str | bytes) -> Any:
+    """JSON exactly as the standard has it: no NaN, no number beyond a float. Raises ValueError, RecursionError."""
+    return json.loads(text, parse_constant=_finite, parse_float=_finite)
+
+
 def decode(text: str | bytes) -> Any:
-    """JSON exactly as the standard has it, cleaned. Raises ValueError for whatever is wrong, its depth included."""
+    """``finite_json``, cleaned. Raises ValueError for whatever is wrong, its depth included."""
     try:
-        return clean(json.loads(text, parse_constant=_no_constant, parse_float=_finite))
+        return clean(finite_json(text))
     except RecursionError:
         raise ValueError(f"JSON is nested more than {MAX_DEPTH} deep") from None
 
@@ -103,7 +108,7 @@ def _values(text: str) -> Iterator[Any]:
 
 def _found(text: str) -> Iterator[Any]:
     """Objects and arrays that begin at the first brackets of the text."""
-    decoder = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
+    decoder = json.JSONDecoder(parse_constant=_finite, parse_float=_finite)
     position = 0
     for _ in range(_CANDIDATES):
         begin = _JSON_BEGINS.search(text, position)
@@ -135,12 +140,8 @@ def _why_no_json(text: str) -> str:
     return f"JSON is nested more than {MAX_DEPTH} deep, or holds a number that is not finite"
 
 
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
-
-
 def _finite(number: str) -> float:
     value = float(number)
     if not math.isfinite(value):
-        raise ValueError(f"{number[:20]} is not a finite number")
+        raise ValueError(f"{number[:40]} is not a finite number")
     return value

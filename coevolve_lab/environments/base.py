@@ -100,6 +100,15 @@ def most_sessions(environment: Environment) -> int | None:
     return None if limit is None else int(limit)
 
 
+def content_of(environment: Environment) -> str | None:
+    """What changes with an environment's content where its name and options do not tell; None: they tell all.
+
+    An environment that is generated at set-up says so as ``fingerprint``.
+    """
+    content = getattr(environment, "fingerprint", None)
+    return None if content is None else str(content)
+
+
 def one_wave(environment: Environment) -> AbstractContextManager[Any]:
     """What a thread holds while it opens and plays several sessions at once.
 

@@ -35,7 +35,7 @@ class Occasion:
     seed: int = 0
     call: int = 0
 
-    def ident(self, kind: str, index: int) -> str:
+    def ident(self, kind: str, index: int | str) -> str:
         """An id unique within the run: "ctx-r3-0", or "ctx-r3.1-0" on the second call."""
         call = f".{self.call}" if self.call else ""
         return f"{kind}-r{self.round}{call}-{index}"
@@ -89,8 +89,12 @@ class Explorer(Protocol):
 class DraftJudge(Protocol):
     """An explorer that can also judge drafts, as the paper's LLM does (section 3.3)."""
 
-    def judge(self, drafts: Sequence[TaskDraft], occasion: Occasion) -> list[Judgement]:
-        """One judgement per draft, in order. Raises ExplorerError when it cannot work at all."""
+    def judge(self, drafts: Sequence[TaskDraft], occasion: Occasion, max_steps: int) -> list[Judgement]:
+        """One judgement per draft, in order. Raises ExplorerError when it cannot work at all.
+
+        max_steps: most actions of the agent that executes a draft, over all user turns. May be called several times on
+        one occasion, about other drafts: the drafts tell the judgements' ids apart.
+        """
         ...
 
 

@@ -79,16 +79,16 @@ def validate_drafts(
 
     known: the tasks of D_t. execute: False accepts every readable draft that the guard lets through (table 11). limit:
     at most this many pass, dealt out one per context at a time, so that no context takes all places. seconds: deadline
-    per draft, looked at between actions. judge: asked about all that the guard lets through, and decides in place of
-    execution (the paper's way; the default is to execute). hold: reason and detail for a draft that passed but has to
-    wait for a person. A draft that breaks the environment is discarded, never raised.
+    per draft, looked at between actions. judge: decides in place of execution about what the guard lets through (the
+    paper's way; the default is to execute); it is asked in turn about as many drafts as may still pass, so about none
+    that is surplus. hold: reason and detail for a draft that passed but has to wait for a person. A draft that breaks
+    the environment is discarded, never raised.
     """
     readable = [i for i in _dealt(drafts) if not _malformed(drafts[i])]
     findings = dict(zip(readable, guard.screen([drafts[i] for i in readable], known), strict=True))
     check = _Check(environment, drafts, occasion, seconds)
     if judge is not None:
-        passing = [drafts[i] for i in readable if not findings[i].reason]
-        check.opinions = {opinion.draft_id: opinion for opinion in judge(passing)}
+        check.opinions = _Opinions(judge, [drafts[i] for i in readable if not findings[i].reason])
     verdicts: dict[int, Verdict] = {}
     accepted = 0
     for i in _dealt(drafts):
@@ -96,7 +96,7 @@ def validate_drafts(
         if limit is not None and accepted >= limit and finding is not None and not finding.reason:
             judged = _Judgement("discarded", "surplus", f"{limit} tasks were accepted before this draft's turn.", 0.0)
         else:
-            judged = check(drafts[i], finding, execute)
+            judged = check(drafts[i], finding, execute, None if limit is None else limit - accepted)
         passed = judged.outcome == "accepted"
         accepted += passed
         if passed and hold is not None and (why := hold(drafts[i])) is not None:
@@ -115,6 +115,23 @@ def validate_drafts(
     return [verdicts[i] for i in range(len(drafts))]
 
 
+class _Opinions:
+    """What a judge says of drafts that are looked at in this order."""
+
+    def __init__(self, judge: Callable[[Sequence[TaskDraft]], Sequence[Judgement]], drafts: list[TaskDraft]) -> None:
+        self._judge = judge
+        self._unasked = drafts
+        self._known: dict[str, Judgement] = {}
+
+    def of(self, draft: TaskDraft, places: int | None) -> Judgement | None:
+        """None: the judge said nothing. places: how many drafts may still pass, so be asked about with this one."""
+        if self._unasked and self._unasked[0] is draft:
+            asked = self._unasked[:places]
+            self._unasked = self._unasked[len(asked) :]
+            self._known.update({opinion.draft_id: opinion for opinion in self._judge(asked)})
+        return self._known.get(draft.id)
+
+
 class _Check:
     """Executes one draft after the other, each try in a fresh session."""
 
@@ -125,9 +142,9 @@ class _Check:
         self._pool = sorted({call for draft in drafts for call in _calls(draft)})
         self._occasion = occasion
         self._seconds = seconds
-        self.opinions: dict[str, Judgement] | None = None  # of a judge that decides
+        self.opinions: _Opinions | None = None  # of a judge that decides
 
-    def __call__(self, draft: TaskDraft, finding: Finding | None, execute: bool) -> _Judgement:
+    def __call__(self, draft: TaskDraft, finding: Finding | None, execute: bool, places: int | None) -> _Judgement:
         if finding is None:
             return _Judgement("discarded", "malformed", _malformed(draft), 0.0)
         if finding.reason:
@@ -135,7 +152,7 @@ class _Check:
         if not execute:
             return _Judgement("accepted", "unvalidated", "Validation is switched off.", 0.0)
         if self.opinions is not None:
-            return _as_judged(self.opinions.get(draft.id))
+            return _as_judged(self.opinions.of(draft, places))
         try:
             return self._executed(_task(draft, draft.id), time.monotonic() + self._seconds)
         except TimeoutError:

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from coevolve_lab.endpoint.text import finite_json
 from coevolve_lab.errors import StoreError
 from coevolve_lab.evolution.explorer import Occasion
 from coevolve_lab.evolution.validation import MAX_DRAFT_CHARS
 from coevolve_lab.exchange.messages import UnreadableMessages, turns_and_solution
-from coevolve_lab.exchange.reading import finite_json, read_rows
+from coevolve_lab.exchange.reading import read_rows
 from coevolve_lab.records import ExplorationContext, TaskDraft
 
 T = TypeVar("T")

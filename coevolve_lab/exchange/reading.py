@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from coevolve_lab.endpoint.text import finite_json
 from coevolve_lab.errors import StoreError
 
 MAX_ROW_BYTES = 4_000_000  # of a line; start states of real applications are the largest part
@@ -32,11 +31,6 @@ def read_rows(path: Path, columns: Collection[str]) -> Iterator[tuple[str, dict[
                 f"{file} {'line' if file.suffix == '.jsonl' else 'row'} {number}",
                 {name: value for name, value in row.items() if name in columns},
             )
-
-
-def finite_json(text: str) -> Any:
-    """JSON without the numbers that JSON does not have. Raises ValueError, RecursionError."""
-    return json.loads(text, parse_constant=_refuse, parse_float=_finite)
 
 
 def _files(path: Path) -> list[Path]:
@@ -96,14 +90,3 @@ def _parquet(file: Path, columns: Collection[str]) -> Iterator[tuple[int, dict[s
                     yield number, row
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         raise StoreError(f"{file} cannot be read as Parquet after row {number}: {str(error)[:200]}") from error
-
-
-def _refuse(name: str) -> float:
-    raise ValueError(f"{name} is not a number")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text[:40]} is too large for a number")
-    return number

@@ -8,9 +8,10 @@
 The same as ``coevolve-lab reproduce table5 --scale tiny``.
 """
 
-from coevolve_lab.experiments.listing import listing
-from coevolve_lab.experiments.plan import expand, known, load, scales
+from coevolve_lab.experiments.declaration import known, load, scales
+from coevolve_lab.experiments.overview import costs, listing
+from coevolve_lab.experiments.plan import expand
 from coevolve_lab.experiments.runner import RunsFailed, play
 from coevolve_lab.experiments.writing import check, write
 
-__all__ = ["RunsFailed", "check", "expand", "known", "listing", "load", "play", "scales", "write"]
+__all__ = ["RunsFailed", "check", "costs", "expand", "known", "listing", "load", "play", "scales", "write"]

@@ -1,102 +1,25 @@
-"""One table or figure as a file: which methods with which settings, at which scale, with which seeds.
+"""An experiment becomes runs to play, and every run has a key.
 
-    # configs/experiments/table5.yaml
-    title: Without each signal
-    compares: table 5                       # of the paper; left out for a question of one's own
-    arms:
-      all: {method: coevolve}
-      without_rare: {method: coevolve, set: {signals: {rare: null}}}
-    outputs: [scores]
-
-``expand`` makes of it runs to play. A run's folder is named after the fingerprint of its whole config, so that two
-experiments share what is the same and never mix what is not. All arms with the same ``initial`` settings begin as forks
-of one start: the same D_0, the same warm policy, the same evaluation before training.
+A run's folder is named after the fingerprint of its whole config, so that two experiments share what is the same and
+never mix what is not. All arms with the same ``initial`` settings begin as forks of one start: the same D_0, the same
+warm policy, the same evaluation before training.
 """
 
 from __future__ import annotations
 
-import difflib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
-from pydantic import Field, ValidationError
+from pydantic import TypeAdapter
 
 from coevolve_lab import methods
-from coevolve_lab.config import Config, Section, fingerprint, load_config
+from coevolve_lab.config import Config, fingerprint, load_config
 from coevolve_lab.errors import ConfigError
-
-FOLDER = Path("configs/experiments")
-SCALES = "scales.yaml"
-
-
-class Elsewhere(Section):
-    """Another world that an arm's last policy is evaluated in (table 6)."""
-
-    set: dict[str, Any]  # changes of the config that say which world
-
-
-class Arm(Section):
-    """One row: a method under changed settings. Its name is the row's, so that published values find it."""
-
-    method: str
-    initial: dict[str, Any] = Field(default_factory=dict)  # settings that D_0 and the warm policy depend on
-    set: dict[str, Any] = Field(default_factory=dict)  # settings from the first round on
-    row: str | None = None  # where the score stands in the table, when not in the row of the arm's name
-    column: str | None = None  # and not in the column of the environment
-    elsewhere: dict[str, Elsewhere] = Field(default_factory=dict)  # by the column that the score stands in
-
-
-class Minutes(Section):
-    """What a run took where we made it, on one otherwise idle core; None: nobody has made one."""
-
-    start: float | None = None
-    run: float | None = None
-
-
-class Scale(Section):
-    """How large: configs by environment (a column of the paper's tables), seeds, settings of all runs."""
-
-    about: str
-    environments: dict[str, str]  # column -> config file, beside scales.yaml or relative to it
-    seeds: tuple[int, ...]
-    set: dict[str, Any] = Field(default_factory=dict)
-    splits: tuple[str, ...] = ()  # evaluated at the end, besides the config's own evaluation split
-    minutes: Minutes = Minutes()
-
-
-class Place(Section):
-    """A column: one of the scale's environments, with changed settings if it is a special case of it."""
-
-    of: str | None = None  # the environment; None: the one that the column is called
-    initial: dict[str, Any] = Field(default_factory=dict)  # as those of an arm
-    set: dict[str, Any] = Field(default_factory=dict)
-
-
-class Here(Section):
-    """What one experiment changes about a scale."""
-
-    seeds: tuple[int, ...] | None = None
-    set: dict[str, Any] | None = None
-    splits: tuple[str, ...] | None = None
-    arms: tuple[str, ...] | None = None  # only these
-
-
-class Experiment(Section):
-    """A file of ``configs/experiments``. outputs: names of ``outputs.OUTPUTS``."""
-
-    name: str
-    title: str
-    compares: str | None = Field(None, pattern=r"^(table \d+|figure \d+[a-h]?)$")
-    environments: dict[str, Place] = Field(default_factory=dict)  # columns; none: all environments of the scale
-    arms: dict[str, Arm] = Field(min_length=1)
-    scales: dict[str, Here] = Field(default_factory=dict)  # by the scale's name
-    own_warm_start: bool = False  # each seed warms up a policy of its own, so that errors over seeds count that in
-    outputs: tuple[str, ...] = ("scores",)
-    notes: str = ""  # what a reader should know, printed with the results
+from coevolve_lab.experiments.declaration import FOLDER, Experiment, Here, Minutes, Place, Scale, scales
 
 
 @dataclass(frozen=True)
@@ -121,7 +44,7 @@ class Cell:
     splits: tuple[str, ...]
     elsewhere: tuple[tuple[str, Config], ...] = ()
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Name of its folder: equal for equal runs, whichever experiment asks."""
         what: list[Any] = [self.method, _outcome(self.config)]
@@ -135,6 +58,10 @@ class Cell:
         return *self.splits, *(world_name(column, config) for column, config in self.elsewhere)
 
 
+Wanted = Cell | Start  # what is played
+REQUEST: TypeAdapter[Wanted] = TypeAdapter(Wanted)  # one of them as JSON, for the process that plays it
+
+
 @dataclass(frozen=True)
 class Plan:
     """An experiment at a scale: the runs, in the order in which they are played (seed by seed)."""
@@ -145,9 +72,14 @@ class Plan:
     minutes: Minutes
     cells: tuple[Cell, ...]
 
-    @property
+    @cached_property
     def starts(self) -> tuple[Start, ...]:
         return tuple({cell.start.key: cell.start for cell in self.cells}.values())
+
+    @property
+    def wanted(self) -> tuple[Wanted, ...]:
+        """The starts and the runs, in the order in which they are played."""
+        return *self.starts, *self.runs
 
     @property
     def side_by_side(self) -> int:
@@ -155,16 +87,13 @@ class Plan:
         threads = max((cell.config.threads or 0 for cell in self.cells), default=0)
         return max(1, len(os.sched_getaffinity(0)) // threads) if threads else 1
 
-    @property
+    @cached_property
     def runs(self) -> tuple[Cell, ...]:
         """The different runs: arms that are the same run but for their place in the table are one, evaluated on all
         that any of them asks for."""
         found: dict[str, Cell] = {}
         for cell in self.cells:
-            one = found.get(cell.key, cell)
-            worlds = {world_name(*world): world for world in (*one.elsewhere, *cell.elsewhere)}
-            splits = tuple(dict.fromkeys((*one.splits, *cell.splits)))
-            found[cell.key] = replace(one, splits=splits, elsewhere=tuple(worlds.values()))
+            found[cell.key] = _both(found[cell.key], cell) if cell.key in found else cell
         return tuple(found.values())
 
 
@@ -173,52 +102,31 @@ def world_name(column: str, config: Config) -> str:
     return f"{column}-{fingerprint(config.environment.model_dump(mode='json'))}"
 
 
-def known(folder: Path = FOLDER) -> list[str]:
-    """Names of the experiments that there are, tables and figures in the paper's order."""
-    return sorted((p.stem for p in folder.glob("*.yaml") if p.name != SCALES), key=_order)
-
-
-def load(name: str, folder: Path = FOLDER) -> Experiment:
-    """The experiment of that name, or in that file. Raises ConfigError naming the nearest, or the key that is wrong."""
-    path = Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
-    if not path.is_file():
-        near = difflib.get_close_matches(name, known(folder), n=1, cutoff=0.0)
-        hint = f"; did you mean '{near[0]}'?" if near else f": {folder} holds none; run this in a clone of the project"
-        raise ConfigError(f"no experiment '{name}'{hint} (coevolve-lab reproduce --list names all)")
-    tree = _mapping(path)
-    made = _validated(Experiment, {"name": path.stem, **tree}, path)
-    for arm, settings in made.arms.items():
-        try:
-            methods.find(settings.method)
-        except ConfigError as error:
-            raise ConfigError(f"{path}: arm '{arm}': {error}") from None
-    places = [(settings.row or arm, settings.column) for arm, settings in made.arms.items()]
-    if twice := [place for place in places if places.count(place) > 1]:
-        raise ConfigError(
-            f"{path}: two arms stand in row '{twice[0][0]}' of one column; give one another row or column"
-        )
-    return made
-
-
-def scales(folder: Path = FOLDER) -> dict[str, Scale]:
-    """The scales by name."""
-    path = folder / SCALES
-    return {name: _validated(Scale, tree, path, name) for name, tree in _mapping(path).items()}
+def _both(one: Cell, other: Cell) -> Cell:
+    """A run with what two places in the table ask of it."""
+    worlds = {world_name(*world): world for world in (*one.elsewhere, *other.elsewhere)}
+    splits = tuple(dict.fromkeys((*one.splits, *other.splits)))
+    return replace(one, splits=splits, elsewhere=tuple(worlds.values()))
 
 
 def expand(experiment: Experiment, scale: str, folder: Path = FOLDER, seeds: Sequence[int] | None = None) -> Plan:
     """The runs of an experiment. Raises ConfigError for an unknown scale, arm or setting, before anything is played."""
-    offered = scales(folder)
+    return expand_at(experiment, scale, scales(folder), seeds)
+
+
+def expand_at(
+    experiment: Experiment, scale: str, offered: Mapping[str, Scale], seeds: Sequence[int] | None = None
+) -> Plan:
+    """``expand`` with scales that are loaded already: many experiments share their configs."""
     if scale not in offered:
         raise ConfigError(f"no scale '{scale}'; there are {', '.join(offered)}")
+    if strange := [name for name in experiment.scales if name not in offered]:
+        raise ConfigError(f"{experiment.name}: no scale '{strange[0]}'; there are {', '.join(offered)}")
     size, here = offered[scale], experiment.scales.get(scale, Here())
-    unknown = [name for name in here.arms or () if name not in experiment.arms]
-    if unknown:
+    if unknown := [name for name in here.arms or () if name not in experiment.arms]:
         raise ConfigError(
             f"{experiment.name}: scale '{scale}' names arm '{unknown[0]}'; arms: {', '.join(experiment.arms)}"
         )
-    if strange := [name for name in experiment.scales if name not in offered]:
-        raise ConfigError(f"{experiment.name}: no scale '{strange[0]}'; there are {', '.join(offered)}")
     columns = experiment.environments or {name: Place() for name in size.environments}
     present = {name: place for name, place in columns.items() if (place.of or name) in size.environments}
     if not present:
@@ -226,7 +134,7 @@ def expand(experiment: Experiment, scale: str, folder: Path = FOLDER, seeds: Seq
         raise ConfigError(
             f"{experiment.name} is about {wanted}, and scale '{scale}' has {', '.join(size.environments)}"
         )
-    plain = {name: load_config(folder / path, size.set, here.set or {}) for name, path in size.environments.items()}
+    plain = {name: load_config(config, here.set) for name, config in size.configs.items()}
     splits = size.splits if here.splits is None else here.splits
     cells = [
         _cell(experiment, plain[place.of or column], splits, column, arm, seed)
@@ -290,34 +198,3 @@ def _outcome(config: Config) -> dict[str, Any]:
     tree = config.model_dump(mode="json")
     tree.pop("name")
     return tree
-
-
-def _order(name: str) -> tuple[int, str, int, str]:
-    kind = name.rstrip("abcdefgh").rstrip("0123456789")
-    number = "".join(ch for ch in name if ch.isdigit())
-    return ({"table": 0, "figure": 1}.get(kind, 2), kind, int(number or 0), name)
-
-
-def _mapping(path: Path) -> dict[str, Any]:
-    try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"no file {path}: run this in a clone of the project") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not UTF-8 text: {error}") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path} is not valid YAML: {error}") from None
-    if not isinstance(tree, dict):
-        raise ConfigError(f"{path} must hold a mapping, not {type(tree).__name__}")
-    return tree
-
-
-def _validated(kind: Any, tree: Any, path: Path, part: str = "") -> Any:
-    try:
-        return kind.model_validate(tree)
-    except ValidationError as error:
-        problems = "; ".join(
-            f"'{'.'.join(map(str, (*([part] if part else []), *problem['loc'])))}': {problem['msg']}"
-            for problem in error.errors()
-        )
-        raise ConfigError(f"{path}: {problems}") from None

@@ -16,8 +16,8 @@ import polars as pl
 
 from coevolve_lab import environments
 from coevolve_lab.config import Config, fingerprint
+from coevolve_lab.experiments.folders import is_finished
 from coevolve_lab.experiments.plan import Cell, Plan, world_name
-from coevolve_lab.experiments.playing import is_finished
 from coevolve_lab.records import Evaluation, Task
 from coevolve_lab.store import RunReader
 
@@ -79,6 +79,11 @@ class Played:
             "split": self.split,
         }
 
+    def placed(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """A frame about this run, with row, column and seed in front."""
+        place = {"row": self.row, "column": self.column, "seed": self.cell.seed}
+        return frame.select(*(pl.lit(value).alias(name) for name, value in place.items()), pl.all())
+
 
 @dataclass(frozen=True)
 class Results:
@@ -90,7 +95,7 @@ class Results:
     cells: tuple[Cell, ...]
     missing: tuple[Cell, ...]
     played: tuple[Played, ...]
-    _readers: dict[str, RunReader] = field(default_factory=dict, repr=False)
+    _readers: dict[str, RunReader] = field(repr=False)
     _tasks: dict[str, list[Task]] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -118,12 +123,16 @@ class Results:
         then step, score, stderr, tasks. Where a step has several (Reflexion's trials), the last counts."""
         rows = [
             {**one.place, **_measured(evaluation)}
-            for one in self.played
-            if one.test and one.config is one.cell.config
+            for one in self.reported
             for evaluation in {e.step: e for e in one.evaluations}.values()
         ]
         columns = ("row", "column", "arm", "method", "environment", "seed", "split", *_ALSO_OF_STEPS)
         return pl.DataFrame(rows, schema={name: SCORES[name] for name in columns})
+
+    @property
+    def reported(self) -> list[Played]:
+        """What the runs' own columns report: no splits for choosing, no other worlds."""
+        return [one for one in self.played if one.test and one.config is one.cell.config]
 
     @property
     def rows(self) -> list[str]:
@@ -146,9 +155,7 @@ class Results:
         }
 
     def reader(self, cell: Cell) -> RunReader:
-        """The records of a cell's run, shared with other cells of the same run."""
-        if cell.key not in self._readers:
-            self._readers[cell.key] = RunReader(self.folder / cell.key)
+        """The records of a finished cell's run, shared with other cells of the same run."""
         return self._readers[cell.key]
 
     def evaluation_tasks(self, config: Config) -> list[Task]:
@@ -168,18 +175,13 @@ def collect(plan: Plan, folder: Path, embedding: str = "minilm") -> Results:
     finished = {cell.key for cell in plan.runs if is_finished(cell, folder)}
     cells = tuple(cell for cell in plan.cells if cell.key in finished)
     missing = tuple(cell for cell in plan.cells if cell.key not in finished)
-    readers: dict[str, RunReader] = {}
-    played: list[Played] = []
-    for cell in cells:
-        if cell.key not in readers:
-            readers[cell.key] = RunReader(folder / cell.key)
-        played += _played(plan, cell, readers[cell.key])
-    return Results(plan, folder, embedding, cells, missing, tuple(played), readers)
+    readers = {key: RunReader(folder / key) for key in finished}
+    played = tuple(one for cell in cells for one in _played(plan, cell, readers[cell.key]))
+    return Results(plan, folder, embedding, cells, missing, played, readers)
 
 
 def _played(plan: Plan, cell: Cell, reader: RunReader) -> list[Played]:
-    arm = plan.experiment.arms[cell.arm]
-    row, column = arm.row or cell.arm, arm.column or cell.column
+    row, column = plan.experiment.place(cell.arm, cell.column)
     own = cell.config.environment.evaluation_split
     elsewhere = {
         f"{world_name(other, config)}:{config.environment.evaluation_split}": (other, config)

@@ -17,8 +17,8 @@ from statistics import fmean
 from typing import IO
 
 from coevolve_lab.errors import CoEvolveError
-from coevolve_lab.experiments.plan import Cell, Plan, Start
-from coevolve_lab.experiments.playing import is_finished, request, seconds_of
+from coevolve_lab.experiments.folders import is_finished, seconds_of
+from coevolve_lab.experiments.plan import REQUEST, Cell, Plan, Start, Wanted
 
 POLL_SECONDS = 0.2
 GATE = "playing.lock"  # held by the one process that plays runs into a folder
@@ -33,7 +33,7 @@ class RunsFailed(CoEvolveError):
 class _Job:
     """A run or a start that is being played."""
 
-    wanted: Cell | Start
+    wanted: Wanted
     process: subprocess.Popen[bytes]
     log: IO[bytes]
     began: float = field(default_factory=time.monotonic)
@@ -61,12 +61,11 @@ def play(plan: Plan, folder: str | Path, jobs: int = 1, say: Callable[[str], Non
 
 
 def _play(plan: Plan, folder: Path, jobs: int, say: Callable[[str], None]) -> None:
-    waiting: list[Cell | Start] = [s for s in plan.starts if not is_finished(s, folder)]
-    waiting += [c for c in plan.runs if not is_finished(c, folder)]
+    waiting = [wanted for wanted in plan.wanted if not is_finished(wanted, folder)]
     total, failed, running, unbegun = len(waiting), dict[str, str](), list[_Job](), list[str]()
     clock = Clock(plan, folder)
     if total:
-        say(f"{total} of {len(plan.runs) + len(plan.starts)} runs and starts to play, {jobs} at a time")
+        say(f"{total} of {len(plan.wanted)} runs and starts to play, {jobs} at a time")
     try:
         while waiting or running:
             while len(running) < jobs and (wanted := _next(waiting, running, folder)) is not None:
@@ -106,28 +105,28 @@ class Clock:
         self._seen: dict[str, list[float]] = {}
         for cell in plan.runs:
             if is_finished(cell, folder):
-                self._seen.setdefault(_like(cell), []).append(seconds_of(cell.key, folder))
+                self._seen.setdefault(_like(cell), []).append(seconds_of(cell, folder))
 
-    def add(self, wanted: Cell | Start, seconds: float) -> None:
+    def add(self, wanted: Wanted, seconds: float) -> None:
         self._seen.setdefault(_like(wanted), []).append(seconds)
 
-    def expected(self, wanted: Cell | Start) -> float | None:
+    def expected(self, wanted: Wanted) -> float | None:
         """Mean seconds of its like, else of all; None while nothing was played."""
         seen = self._seen.get(_like(wanted)) or [value for values in self._seen.values() for value in values]
         return fmean(seen) if seen else None
 
-    def left(self, wanted: list[Cell | Start], jobs: int) -> str:
+    def left(self, wanted: list[Wanted], jobs: int) -> str:
         expected = [self.expected(one) for one in wanted]
         if not wanted or None in expected:
             return ""
         return f", about {sum(e for e in expected if e) / min(jobs, len(wanted)) / 60:.0f} min left"
 
 
-def _like(wanted: Cell | Start) -> str:
+def _like(wanted: Wanted) -> str:
     return f"{wanted.environment} {wanted.method}" if isinstance(wanted, Cell) else "start"
 
 
-def _next(waiting: list[Cell | Start], running: list[_Job], folder: Path) -> Cell | Start | None:
+def _next(waiting: list[Wanted], running: list[_Job], folder: Path) -> Wanted | None:
     """The first that can begin. One start at a time while there is none: it makes the warm start that others share."""
     starting = any(isinstance(job.wanted, Start) for job in running)
     for wanted in waiting:
@@ -139,20 +138,19 @@ def _next(waiting: list[Cell | Start], running: list[_Job], folder: Path) -> Cel
     return None
 
 
-def _begin(wanted: Cell | Start, folder: Path) -> _Job:
+def _begin(wanted: Wanted, folder: Path) -> _Job:
     threads = wanted.config.threads
     environment = {**os.environ, **({"OMP_NUM_THREADS": str(threads)} if threads else {})}
     log = (folder / f"{wanted.key}.log").open("wb")
     process = subprocess.Popen(
-        # the package itself has imported the module already, which is harmless and would be warned about
-        [sys.executable, "-W", "ignore::RuntimeWarning:runpy", "-m", "coevolve_lab.experiments.playing", str(folder)],
+        [sys.executable, "-m", "coevolve_lab.experiments.playing", str(folder)],
         stdin=subprocess.PIPE,
         stdout=log,
         stderr=subprocess.STDOUT,
         env=environment,
     )
     assert process.stdin is not None
-    process.stdin.write(request(wanted).encode())
+    process.stdin.write(REQUEST.dump_json(wanted))
     process.stdin.close()
     return _Job(wanted, process, log)
 

@@ -13,6 +13,7 @@ import polars as pl
 from coevolve_lab import figures, paper
 from coevolve_lab.errors import ConfigError, PrerequisiteError
 from coevolve_lab.experiments.outputs import OUTPUTS, Artefact, Output
+from coevolve_lab.experiments.outputs.artefact import published_table
 from coevolve_lab.experiments.plan import Cell, Plan
 from coevolve_lab.experiments.results import Results, collect
 
@@ -62,9 +63,9 @@ def write(
 def check(plan: Plan) -> dict[str, Output]:
     """What makes each output of a plan. Raises ConfigError for one that does not exist, or a table that was not
     published: better before the runs are played than after."""
-    kind, _, number = (plan.experiment.compares or "").partition(" ")
-    if kind == "table":
-        paper.published_scores(int(number))
+    number = published_table(plan.experiment.compares)
+    if number is not None:
+        paper.published_scores(number)
     return {name: _maker(plan, name) for name in plan.experiment.outputs}
 
 
@@ -88,7 +89,7 @@ def _write_figures(drawn: Mapping[str, Any], place: Path, endings: Sequence[str]
 
 
 def _page(results: Results, made: Sequence[Artefact], left_out: Sequence[str], files: set[str]) -> str:
-    plan, experiment = results.plan, results.plan.experiment
+    experiment = results.plan.experiment
     compares = f", {experiment.compares} of the paper" if experiment.compares else ""
     parts = [f"# {experiment.title} ({experiment.name}{compares})", _state(results)]
     if experiment.notes:
@@ -98,7 +99,7 @@ def _page(results: Results, made: Sequence[Artefact], left_out: Sequence[str], f
     for artefact in made:
         parts.append(f"## {artefact.title}")
         parts += [text for text in (artefact.text.strip(), _links(artefact, files)) if text]
-    parts += ["## What was run", _provenance(plan.cells, results)]
+    parts += ["## What was run", _provenance(results)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -138,14 +139,14 @@ def _links(artefact: Artefact, files: set[str]) -> str:
     return "\n\n".join(lines)
 
 
-def _provenance(cells: Sequence[Cell], results: Results) -> str:
+def _provenance(results: Results) -> str:
     """Every run by the name of its folder, which ends in the fingerprint of its whole config."""
     done = {cell.key for cell in results.cells}
     head = "| arm | column | seed | method | run | state |\n|---|---|---|---|---|---|\n"
     lines = [
         f"| {cell.arm} | {cell.column} | {cell.seed} | {cell.method} | `{cell.key}` | "
         f"{'finished' if cell.key in done else 'missing'} |"
-        for cell in cells
+        for cell in results.plan.cells
     ]
     return head + "\n".join(lines) + "\n\nA run's name ends in the fingerprint of its method and whole config."
 

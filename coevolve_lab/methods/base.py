@@ -1,12 +1,17 @@
-"""What a method is: settings, and a way to play a run that has its D_0 to its end."""
+"""What a method is: settings, and a way to play a run that has its D_0 to its end.
+
+Importing the methods loads no model library, so that experiments can be listed and planned in a moment: ``CoEvolve`` is
+imported for annotations alone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from coevolve_lab.loop import CoEvolve
+if TYPE_CHECKING:
+    from coevolve_lab.loop import CoEvolve
 
 
 @dataclass(frozen=True)
@@ -16,9 +21,9 @@ class Method:
     name: the paper's name of the row; title: what people read in a figure; source: who published it. changes: settings
     that make a run of it, merged last over any config (``load_config(config, **method.changes)``).
 
-    play takes a run whose round 0 is committed (D_0 and, in general, an evaluation before training) to
-    ``config.rounds`` committed rounds, and takes its snapshot. Called again it goes on after the last commit; a
-    finished run is left as it is, and no model is loaded for it. What is left is a run folder like any other.
+    rounds takes a run whose round 0 is committed (D_0 and, in general, an evaluation before training) to
+    ``config.rounds`` committed rounds. Called again it goes on after the last commit; a finished run is left as it is,
+    and no model is loaded for it. What is left is a run folder like any other.
     own_evaluation: the method is a way to play the evaluation split, so that the policy's plain score on any split is
     not its score.
     """
@@ -27,8 +32,13 @@ class Method:
     title: str
     source: str
     changes: Mapping[str, Any]
-    play: Callable[[CoEvolve], None]
+    rounds: Callable[[CoEvolve], None]
     own_evaluation: bool = False
+
+    def play(self, run: CoEvolve) -> None:
+        """``rounds``, then the run's snapshot (``CoEvolve.snapshot``)."""
+        self.rounds(run)
+        run.snapshot()
 
 
 def finished(run: CoEvolve) -> bool:
@@ -38,7 +48,7 @@ def finished(run: CoEvolve) -> bool:
 
 
 def play_rounds(run: CoEvolve, play_round: Callable[[CoEvolve], None]) -> None:
-    """``play_round`` and a commit, until ``config.rounds`` rounds are committed; a snapshot.
+    """``play_round`` and a commit, until ``config.rounds`` rounds are committed.
 
     For methods whose round is not the ring's. A round in which anything is raised is dropped, Ctrl-C included, so that
     playing again begins it anew.
@@ -53,7 +63,6 @@ def play_rounds(run: CoEvolve, play_round: Callable[[CoEvolve], None]) -> None:
     except BaseException:
         run.close()
         raise
-    run.snapshot()
 
 
 def evaluate_if_due(run: CoEvolve) -> None:

@@ -14,14 +14,16 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from coevolve_lab.evaluation.metrics import pass_rate
 from coevolve_lab.evolution import TaskSet
-from coevolve_lab.loop import CoEvolve
 from coevolve_lab.methods.base import Method, evaluate_if_due, play_rounds
-from coevolve_lab.policy.rollout import play as roll_out
-from coevolve_lab.policy.rollout import stable_seed
+from coevolve_lab.policy.rollout import play, stable_seed
 from coevolve_lab.records import Evaluation, Task
+
+if TYPE_CHECKING:
+    from coevolve_lab.loop import CoEvolve
 
 SPLIT = "difficulty"  # of the recorded pass over D_0; outcomes are solve rates
 EASIEST = 0.25  # share of D_0 in the first round
@@ -51,7 +53,7 @@ def measure_difficulty(run: CoEvolve) -> Evaluation:
     size = config.rollout.group_size
     started = time.monotonic()
     with run.own_stage("evaluate") as work:
-        trajectories = roll_out(
+        trajectories = play(
             parts.environment,
             tasks,
             parts.policy.engine,
@@ -103,7 +105,7 @@ def _train_on_the_pool(run: CoEvolve) -> None:
     evaluate_if_due(run)
 
 
-def play(run: CoEvolve) -> None:
+def rounds(run: CoEvolve) -> None:
     """Rounds of GRPO on a pool that grows from the easiest tasks of D_0 to all."""
     play_rounds(run, _train_on_the_pool)
 
@@ -113,5 +115,5 @@ CURRICULUM_LEARNING = Method(
     "Curriculum learning",
     "Bengio et al. 2009, Curriculum Learning (ICML); our choice of difficulty and pace",
     {"evolution": {"mode": "none"}},
-    play,
+    rounds,
 )

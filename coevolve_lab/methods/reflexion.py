@@ -17,17 +17,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coevolve_lab.environments.base import Environment
 from coevolve_lab.errors import EnvironmentFailure, StoreError
-from coevolve_lab.evaluation.benchmark import evaluate_split, summary
-from coevolve_lab.loop import CoEvolve
 from coevolve_lab.methods.base import Method, finished, play_rounds
 from coevolve_lab.methods.reflections import Attempt, Writer, writer_of
 from coevolve_lab.methods.zero_shot import first_evaluation
 from coevolve_lab.records import ExplorationContext, Task, Trajectory
 from coevolve_lab.store import quoted
+
+if TYPE_CHECKING:
+    from coevolve_lab.loop import CoEvolve
 
 KIND = "reflexion"  # of the contexts that hold reflections; folder in the run of the recorded traffic
 TRIALS = 3
@@ -101,6 +102,8 @@ def _reflect(run: CoEvolve, writer: Writer, tasks: Sequence[Task], last: Mapping
 
 
 def _next_trial(run: CoEvolve, writer: Writer) -> None:
+    from coevolve_lab.evaluation.benchmark import evaluate_split, summary  # loads torch
+
     parts, config = run.parts, run.config
     environment, split, trial = parts.environment, config.environment.evaluation_split, run.round_in_progress + 1
     tasks = environment.tasks(split)
@@ -151,7 +154,7 @@ def _next_trial(run: CoEvolve, writer: Writer) -> None:
         work.records = [replace(evaluation, detail=detail), *trajectories]
 
 
-def play(run: CoEvolve) -> None:
+def trials(run: CoEvolve) -> None:
     """Trials until ``config.rounds`` + 1 have been made; each is recorded as an evaluation of all tasks."""
     if finished(run):
         return
@@ -166,6 +169,6 @@ REFLEXION = Method(
     "Reflexion",
     "Shinn et al. 2023, Reflexion: Language Agents with Verbal Reinforcement Learning (NeurIPS), arXiv:2303.11366",
     {"rounds": TRIALS - 1, "evolution": {"mode": "none"}},
-    play,
+    trials,
     own_evaluation=True,
 )

@@ -18,11 +18,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from coevolve_lab.loop import CoEvolve
 from coevolve_lab.methods.base import Method, evaluate_if_due, play_rounds
 from coevolve_lab.policy.rollout import stable_seed
 from coevolve_lab.records import Trajectory
+
+if TYPE_CHECKING:
+    from coevolve_lab.loop import CoEvolve
 
 THRESHOLDS = (0.0, 0.5, 0.9)  # of the improve passes: a trajectory is imitated when its score is above
 
@@ -62,7 +65,7 @@ def _grow_and_improve(run: CoEvolve) -> None:
     evaluate_if_due(run)
 
 
-def play(run: CoEvolve) -> None:
+def rounds(run: CoEvolve) -> None:
     """Rounds of grow and improve on the run's D_0."""
     play_rounds(run, _grow_and_improve)
 
@@ -72,5 +75,5 @@ REST = Method(
     "ReST",
     "Gulcehre et al. 2023, Reinforced Self-Training (ReST) for Language Modeling, arXiv:2308.08998",
     {"evolution": {"mode": "none"}},
-    play,
+    rounds,
 )

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from coevolve_lab.loop import CoEvolve
+from typing import TYPE_CHECKING
+
 from coevolve_lab.methods.base import Method, finished
 from coevolve_lab.records import Evaluation
+
+if TYPE_CHECKING:
+    from coevolve_lab.loop import CoEvolve
 
 
 def first_evaluation(run: CoEvolve) -> Evaluation:
@@ -14,12 +18,11 @@ def first_evaluation(run: CoEvolve) -> Evaluation:
     return found[-1] if found else run.evaluate()
 
 
-def play(run: CoEvolve) -> None:
-    """Evaluate, unless that is done."""
+def evaluate(run: CoEvolve) -> None:
+    """D_0 and its evaluation, unless they are there."""
     if not finished(run):
         run.seed_tasks()
     first_evaluation(run)
-    run.snapshot()
 
 
 ZERO_SHOT = Method(
@@ -27,5 +30,5 @@ ZERO_SHOT = Method(
     "Zero-shot",
     "the untrained policy: first row of tables 1, 3 and 10 of arXiv:2604.15840",
     {"rounds": 0, "evolution": {"mode": "none"}},
-    play,
+    evaluate,
 )

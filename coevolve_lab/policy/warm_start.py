@@ -17,6 +17,7 @@ from tokenizers import Tokenizer
 
 from coevolve_lab import __version__
 from coevolve_lab.config import PolicyConfig, fingerprint
+from coevolve_lab.environments.base import content_of
 from coevolve_lab.errors import PolicyError
 from coevolve_lab.policy.chat import ChatFormat
 from coevolve_lab.policy.demonstrations import Demonstration, DemonstrationWorld, demonstrate
@@ -51,7 +52,7 @@ def warm_started(
     progress(step, steps, loss) is called during training. The cache: ``$COEVOLVE_CACHE``, ``~/.cache/coevolve_lab``.
     """
     depends_on = [RECIPE, __version__, config.tiny.model_dump(), config.warm_start.model_dump()]
-    depends_on += [world.name, world_options]
+    depends_on += [world.name, world_options, *filter(None, [content_of(world)])]
     folder = cache_folder() / f"warm-{fingerprint(depends_on)}"
     found = folder.is_dir()
     if not found:

@@ -12,14 +12,30 @@ from coevolve_lab.errors import PolicyError
 from coevolve_lab.training.packing import unwrap
 
 Example = tuple[Sequence[int], Sequence[int]]
+MakeOptimizers = Callable[[torch.nn.Module, float], list[torch.optim.Optimizer]]  # of a model, with a learning rate
 
 # Batches are cut from runs of this many batches' examples, sorted by length.
 _BUCKET = 16
 
 
+def muon_and_adamw(model: torch.nn.Module, learning_rate: float) -> list[torch.optim.Optimizer]:
+    """Muon for the matrices inside the blocks, AdamW for embeddings and norms: fewer steps to the same loss than AdamW
+    alone (``benchmarks/warm_start.py``)."""
+    named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    hidden = [p for name, p in named if p.ndim == 2 and "embed" not in name and "lm_head" not in name]
+    others = [p for name, p in named if not any(p is h for h in hidden)]
+    optimizers: list[torch.optim.Optimizer] = []
+    if hidden:
+        optimizers.append(torch.optim.Muon(hidden, learning_rate, weight_decay=0.0, adjust_lr_fn="match_rms_adamw"))
+    if others:
+        optimizers.append(torch.optim.AdamW(others, learning_rate, betas=(0.9, 0.99), weight_decay=0.0))
+    return optimizers
+
+
 def supervised_steps(
     model: torch.nn.Module, examples: Sequence[Example], steps: int, batch: int, learning_rate: float, seed: int,
     until: float | None = None, progress: Callable[[int, int, float], None] | None = None,
+    make_optimizers: MakeOptimizers = muon_and_adamw,
 ) -> list[float]:  # fmt: skip
     """Train in place for ``steps`` steps of ``batch`` examples; returns each step's loss (nats per action token).
 
@@ -33,7 +49,7 @@ def supervised_steps(
         raise PolicyError("no example has a token to learn: check that the masks mark the action tokens")
     device = next(model.parameters()).device
     parameters = [p for p in model.parameters() if p.requires_grad]
-    optimizers = _optimizers(model, learning_rate)
+    optimizers = make_optimizers(model, learning_rate)
     batches = _batches(usable, batch, random.Random(seed))
     losses: list[float] = []
     average = 0.0
@@ -59,20 +75,6 @@ def supervised_steps(
         model.train(was_training)
         model.zero_grad(set_to_none=True)
     return losses
-
-
-def _optimizers(model: torch.nn.Module, learning_rate: float) -> list[torch.optim.Optimizer]:
-    """Muon for the matrices inside the blocks, AdamW for embeddings and norms: fewer steps to the same loss than AdamW
-    alone (``benchmarks/warm_start.py``)."""
-    named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
-    hidden = [p for name, p in named if p.ndim == 2 and "embed" not in name and "lm_head" not in name]
-    others = [p for name, p in named if not any(p is h for h in hidden)]
-    optimizers: list[torch.optim.Optimizer] = []
-    if hidden:
-        optimizers.append(torch.optim.Muon(hidden, learning_rate, weight_decay=0.0, adjust_lr_fn="match_rms_adamw"))
-    if others:
-        optimizers.append(torch.optim.AdamW(others, learning_rate, betas=(0.9, 0.99), weight_decay=0.0))
-    return optimizers
 
 
 def _schedule(step: int, steps: int, falls: bool) -> float:

@@ -26,6 +26,7 @@ from coevolve_lab.training.correction import importance_weights
 from coevolve_lab.training.grpo import group_advantages, k3, token_loss, token_weights
 from coevolve_lab.training.imitation import backward_likelihood
 from coevolve_lab.training.packing import MicroBatch, check_packing, pack, to_sequence, token_logprobs
+from coevolve_lab.training.reference import Reference
 
 _MEANS = ("kl", "clip_fraction", "entropy", "logprob_gap", "capped_fraction")  # over the trained tokens
 
@@ -33,10 +34,10 @@ _MEANS = ("kl", "clip_fraction", "entropy", "logprob_gap", "capped_fraction")  #
 class Trainer:
     """Trains a Hugging Face causal LM, whole or through its peft adapter (section 3.1, equation 1).
 
-    The reference policy is the model as given here: the adapter switched off, or for full fine-tuning a frozen copy;
-    with ``kl_coef`` 0 there is none. One AdamW over all trainable parameters, constant learning rate after
-    ``warmup_steps``. max_staleness: versions that a trajectory may be behind the policy; None: any number. Raises
-    PolicyError when the model cannot be trained on packed rows or has nothing to train.
+    The reference policy is the model as it is given here (``Reference``); with ``kl_coef`` 0 there is none. One AdamW
+    over all trainable parameters, constant learning rate after ``warmup_steps``. max_staleness: versions that a
+    trajectory may be behind the policy; None: any number. Raises PolicyError when the model cannot be trained on packed
+    rows or has nothing to train.
     """
 
     def __init__(
@@ -61,10 +62,7 @@ class Trainer:
             self._parameters, lr=config.learning_rate, betas=config.betas, weight_decay=config.weight_decay
         )
         self._alarmed: int | None = None  # round of the last warning about the gap
-        self._adapter = hasattr(model, "disable_adapter")
-        self._reference: Any = None
-        if config.kl_coef > 0 and not self._adapter:
-            self._reference = copy.deepcopy(model).eval().requires_grad_(False)
+        self._reference = Reference(model) if config.kl_coef > 0 else None
 
     def step(self, trajectories: Sequence[Trajectory], step: int, round: int, policy_version: int) -> Update:
         """One optimizer step on the groups that carry a gradient; none if no group does. Returns the Update.
@@ -150,7 +148,7 @@ class Trainer:
         return {"loss": sums["loss"], "tokens": float(tokens), "gap_largest": largest, **means}
 
     def state_dict(self) -> dict[str, Any]:
-        """Optimizer and counters: with the model's weights and ``reference_state``, all that a resumed run needs."""
+        """Optimizer and counters. A resumed run also needs weights: the first, for the reference, and the last."""
         return {"optimizer": self._optimizer.state_dict(), "updates": self.updates}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -159,18 +157,6 @@ class Trainer:
         for group in self._optimizer.param_groups:  # a fork may go on with other settings than it began with
             group["betas"], group["weight_decay"] = self.config.betas, self.config.weight_decay
         self.updates = int(state["updates"])
-
-    def reference_state(self) -> dict[str, Tensor] | None:
-        """Weights of the frozen reference, to be saved once per run; None when there is no copy to save."""
-        return None if self._reference is None else dict(self._reference.state_dict())
-
-    def load_reference_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take back ``reference_state``'s output. Raises PolicyError when this trainer keeps no copy."""
-        if self._reference is None:
-            raise PolicyError(
-                "this trainer keeps no reference copy (kl_coef is 0, or the reference is the model itself)"
-            )
-        self._reference.load_state_dict(state)
 
     def _backward_likelihood(self, trajectories: Sequence[Trajectory]) -> dict[str, float]:
         with self._gradient():
@@ -235,8 +221,8 @@ class Trainer:
         """Add one micro-batch's gradient; returns its sums over tokens, its share of the loss and its gap_largest."""
         config = self.config
         reference = None
-        if config.kl_coef > 0:
-            with torch.no_grad(), self._reference_model() as model:
+        if self._reference is not None:
+            with torch.no_grad(), self._reference.model() as model:
                 reference, _ = token_logprobs(model, micro, self.temperature)
         logp, entropy = token_logprobs(self.model, micro, self.temperature)
         old, importance, capped = sampled, None, torch.zeros_like(sampled, dtype=torch.bool)
@@ -304,19 +290,6 @@ class Trainer:
         self._optimizer.step()
         self.updates += 1
         return norm
-
-    @contextlib.contextmanager
-    def _reference_model(self) -> Iterator[Any]:
-        if not self._adapter:
-            yield self._reference
-            return
-        training = self.model.training
-        self.model.eval()
-        try:
-            with self.model.disable_adapter():
-                yield self.model
-        finally:
-            self.model.train(training)
 
     def _rate(self) -> float:
         """Constant after a linear warm-up."""

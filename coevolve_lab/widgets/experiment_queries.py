@@ -9,8 +9,8 @@ from typing import Literal
 
 import polars as pl
 
-from coevolve_lab.experiments.plan import Cell, Plan, Start
-from coevolve_lab.experiments.playing import is_finished
+from coevolve_lab.experiments.folders import is_finished
+from coevolve_lab.experiments.plan import Cell, Plan, Wanted
 from coevolve_lab.store import RunReader, quoted
 
 State = Literal["waiting", "begun", "finished", "failed"]
@@ -44,11 +44,10 @@ class Watch:
 
     def look(self) -> dict[str, Seen]:
         """What is seen of each run and start by its key."""
-        everything: list[Cell | Start] = [*self._plan.starts, *self._plan.runs]
-        self._seen = {wanted.key: self._one(wanted) for wanted in everything}
+        self._seen = {wanted.key: self._one(wanted) for wanted in self._plan.wanted}
         return self._seen
 
-    def _one(self, wanted: Cell | Start) -> Seen:
+    def _one(self, wanted: Wanted) -> Seen:
         before = self._seen.get(wanted.key)
         if before is not None and before.state == "finished":
             return before

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -9,7 +9,7 @@ from coevolve_lab.config import EvolutionConfig
 from coevolve_lab.environments.base import Environment
 from coevolve_lab.errors import EnvironmentFailure
 from coevolve_lab.evolution import REASONS, Guard, Occasion, TaskSet, validate_drafts
-from coevolve_lab.records import Task, TaskDraft, Verdict
+from coevolve_lab.records import Judgement, Task, TaskDraft, Verdict
 from tests.evolution.test_contexts import PlainWorld
 from tests.evolution.toy_world import ToySession, ToyWorld
 
@@ -201,6 +201,48 @@ def test_the_limit_is_dealt_out_over_contexts(draft: Drafts) -> None:
     assert [v.reason for v in verdicts] == ["solved", "solved", "surplus", "surplus"] * 2
     assert [v.reason for v in validate(*drafts, limit=0)] == ["surplus"] * 8
     assert [v.reason for v in validate(*drafts)] == ["solved"] * 8
+
+
+@pytest.mark.parametrize(
+    ("refused", "limit", "asked", "reasons"),
+    [
+        ((), 2, [["d0", "d2"]], ["judged", "surplus"] * 2),
+        (("d0",), 2, [["d0", "d2"], ["d1"]], ["judge_refused", "judged", "judged", "surplus"]),
+        (("d0", "d2"), 3, [["d0", "d2", "d1"], ["d3"]], ["judge_refused", "judged"] * 2),
+        (("d1",), None, [["d0", "d2", "d1", "d3"]], ["judged", "judge_refused", "judged", "judged"]),
+        ((), 0, [], ["surplus"] * 4),
+    ],
+)
+def test_a_judge_that_decides_is_asked_about_no_surplus(
+    draft: Drafts, refused: tuple[str, ...], limit: int | None, asked: list[list[str]], reasons: list[str]
+) -> None:
+    """Two contexts of two drafts each, and one that the guard refuses before anybody is asked."""
+    drafts = [
+        draft(f"add(counter='cat', amount={i + 1})", turns=(f"add {i + 1}",), id=f"d{i}", context_id=f"ctx-{i // 2}")
+        for i in range(4)
+    ]
+    twin = draft("add(counter='cat', amount=1)", turns=("add 1",), id="twin", context_id="ctx-2")
+    seen: list[list[str]] = []
+
+    def judge(some: Sequence[TaskDraft]) -> list[Judgement]:
+        seen.append([one.id for one in some])
+        return [Judgement(f"j-{one.id}", one.id, 1, one.id not in refused, "because") for one in some]
+
+    verdicts = validate(*drafts, twin, limit=limit, judge=judge)
+    assert seen == asked
+    assert [v.reason for v in verdicts] == [*reasons, "duplicate"]
+
+
+def test_a_judge_that_says_nothing_of_a_draft_is_not_asked_again(draft: Drafts) -> None:
+    drafts = [draft(f"add(counter='cat', amount={i})", turns=(f"add {i}",), id=f"d{i}") for i in (1, 2, 3)]
+    seen: list[list[str]] = []
+
+    def silent(some: Sequence[TaskDraft]) -> list[Judgement]:
+        seen.append([one.id for one in some])
+        return []
+
+    assert [v.reason for v in validate(*drafts, limit=2, judge=silent)] == ["judge_silent"] * 3
+    assert seen == [["d1", "d2"], ["d3"]]
 
 
 def test_worlds_without_a_script_draw_the_walk_from_other_drafts(draft: Drafts) -> None:

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from coevolve_lab.experiments.plan import FOLDER, Experiment, Plan, expand
+from coevolve_lab.experiments.declaration import FOLDER, Experiment, load
+from coevolve_lab.experiments.plan import Plan, expand
 from coevolve_lab.experiments.results import Results, collect
 from tests.conftest import ROOT
 from tests.experiments.invented import invent
 
+CONFIGS = ROOT / FOLDER
 ARMS: dict[str, Any] = {
     "fixed": {"method": "grpo"},
     "uniform": {"method": "uniform_append"},
@@ -38,7 +40,7 @@ AFTER = {"fixed": 0.4, "uniform": 0.7, "feedback": 0.9}
 @pytest.fixture(scope="session")
 def plan() -> Plan:
     """Three arms, three seeds."""
-    return expand(EXPERIMENT, "smoke", ROOT / FOLDER, seeds=[0, 1, 2])
+    return expand(EXPERIMENT, "smoke", CONFIGS, seeds=[0, 1, 2])
 
 
 @pytest.fixture(scope="session")
@@ -53,6 +55,15 @@ def runs(plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def found(plan: Plan, runs: Path) -> Results:
     return collect(plan, runs, "words")
+
+
+def written(folder: Path, text: str) -> Experiment:
+    """An experiment from a file of its own in ``folder``, with one scale, "small", of two seeds."""
+    (folder / "mine.yaml").write_text(text)
+    (folder / "scales.yaml").write_text(
+        f"small: {{about: for this test, environments: {{bfcl: {CONFIGS.parent / 'bfcl-smoke.yaml'}}}, seeds: [0, 1]}}"
+    )
+    return load("mine", folder)
 
 
 def as_if(plan: Plan, compares: str, rows: dict[str, str]) -> Plan:

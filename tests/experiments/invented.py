@@ -10,8 +10,8 @@ from pathlib import Path
 from coevolve_lab import environments
 from coevolve_lab import records as r
 from coevolve_lab.config import Config
+from coevolve_lab.experiments.folders import mark_finished
 from coevolve_lab.experiments.plan import Cell, Plan, world_name
-from coevolve_lab.experiments.playing import FINISHED
 from coevolve_lab.store import RunWriter
 
 TOOLS = ("cd", "ls", "mv", "grep", "sort", "post_tweet")
@@ -36,7 +36,7 @@ def invent(
                 if round == rounds:
                     writer.append(_last(cell, round, chance, rng, tasks))
                 writer.commit(round)
-        (folder / cell.key / FINISHED).write_text(json.dumps({"evaluated": cell.asked}))
+        mark_finished(cell, folder)
 
 
 def _round(cell: Cell, round: int, chance: float, rng: random.Random, tasks: dict[str, list[r.Task]]) -> list[object]:

@@ -11,16 +11,14 @@ import pytest
 
 from coevolve_lab import paper
 from coevolve_lab.evaluation.paired import paired
+from coevolve_lab.experiments.declaration import known, load
 from coevolve_lab.experiments.outputs import OUTPUTS
 from coevolve_lab.experiments.outputs.artefact import markdown, shown, signed
 from coevolve_lab.experiments.outputs.gains import pairs
-from coevolve_lab.experiments.plan import Plan, known, load
+from coevolve_lab.experiments.plan import Plan
 from coevolve_lab.experiments.results import Results, collect
-from tests.conftest import ROOT
-from tests.experiments.conftest import as_if
+from tests.experiments.conftest import CONFIGS, as_if
 from tests.experiments.invented import STAGES
-
-EXPERIMENTS = ROOT / "configs" / "experiments"
 
 
 def made(name: str, results: Results, which: str | None = None):
@@ -33,7 +31,7 @@ def values(results: Results, row: str, split: str = "held_out") -> list[float]:
 
 
 def test_every_experiment_names_outputs_that_exist() -> None:
-    wanted = {name: load(name, EXPERIMENTS).outputs for name in known(EXPERIMENTS)}
+    wanted = {name: load(name, CONFIGS).outputs for name in known(CONFIGS)}
     assert {output for outputs in wanted.values() for output in outputs} <= OUTPUTS.keys()
 
 

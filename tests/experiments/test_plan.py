@@ -7,33 +7,19 @@ from pathlib import Path
 import pytest
 
 from coevolve_lab.errors import ConfigError
-from coevolve_lab.experiments.plan import Experiment, expand, known, load, scales
-
-FOLDER = Path(__file__).parents[2] / "configs" / "experiments"
-
-
-def written(folder: Path, text: str) -> Experiment:
-    (folder / "mine.yaml").write_text(text)
-    (folder / "scales.yaml").write_text(
-        f"small: {{about: for this test, environments: {{bfcl: {FOLDER.parent / 'bfcl-smoke.yaml'}}}, seeds: [0, 1]}}"
-    )
-    return load("mine", folder)
+from coevolve_lab.experiments.declaration import known, load
+from coevolve_lab.experiments.plan import REQUEST, expand
+from tests.experiments.conftest import CONFIGS, written
 
 
-@pytest.mark.parametrize("name", known(FOLDER))
+@pytest.mark.parametrize("name", known(CONFIGS))
 def test_every_experiment_that_comes_with_the_project_expands(name: str) -> None:
-    experiment = load(name, FOLDER)
+    experiment = load(name, CONFIGS)
     assert experiment.name == name
     for scale in ("smoke", "tiny", "paper"):
-        plan = expand(experiment, scale, FOLDER, seeds=[0])
+        plan = expand(experiment, scale, CONFIGS, seeds=[0])
         assert {cell.column for cell in plan.cells} <= {"bfcl", "appworld", *experiment.environments}
         assert len({cell.key: cell.config for cell in plan.cells}) == len(plan.runs) > 0
-
-
-def test_every_table_and_figure_of_the_paper_has_an_experiment_but_the_settings() -> None:
-    from coevolve_lab.paper import catalogue
-
-    assert set(catalogue()["name"]) - set(known(FOLDER)) == {"table9"}
 
 
 def test_arms_of_a_seed_begin_alike_unless_they_say_otherwise(tmp_path: Path) -> None:
@@ -86,16 +72,10 @@ def test_a_column_may_be_a_special_case_of_an_environment(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("title: t\narms: {a: {method: grop}}", "grpo"),
-        ("title: t\narms: {a: {method: grpo, sett: {}}}", "arms.a.sett"),
         ("title: t\narms: {a: {method: grpo, set: {rollout: {grup_size: 3}}}}", "group_size"),
         ("title: t\nenvironments: {webshop: {}}\narms: {a: {method: grpo}}", "webshop"),
         ("title: t\narms: {a: {method: grpo}}\nscales: {small: {arms: [b]}}", "'b'"),
-        ("[1, 2]", "mapping"),
-        ("title: t\narms: {}", "arms"),
-        ("title: t\ncompares: table five\narms: {a: {method: grpo}}", "compares"),
         ("title: t\narms: {a: {method: grpo}}\nscales: {smal: {}}", "no scale 'smal'"),
-        ("title: t\narms: {a: {method: grpo, row: R}, b: {method: coevolve, row: R}}", "row 'R'"),
         ("title: t\narms: {a: {method: grpo, set: {seed: 9}}}", "'seed' cannot change"),
         ("title: t\narms: {a: {method: grpo, set: {evolution: {initial_tasks: 5}}}}", "under 'initial'"),
     ],
@@ -105,12 +85,9 @@ def test_what_is_wrong_in_a_file_is_named_before_anything_is_played(tmp_path: Pa
         expand(written(tmp_path, text), "small", tmp_path)
 
 
-def test_unknown_names_are_answered_with_what_there_is() -> None:
-    with pytest.raises(ConfigError, match="did you mean 'table5'"):
-        load("tabel5", FOLDER)
+def test_an_unknown_scale_is_answered_with_what_there_is() -> None:
     with pytest.raises(ConfigError, match="smoke, tiny, paper"):
-        expand(load("table5", FOLDER), "huge", FOLDER)
-    assert set(scales(FOLDER)) == {"smoke", "tiny", "paper"}
+        expand(load("table5", CONFIGS), "huge", CONFIGS)
 
 
 def test_a_run_that_began_otherwise_is_another_run(tmp_path: Path) -> None:
@@ -136,3 +113,10 @@ def test_a_shared_run_is_evaluated_on_all_that_is_asked(tmp_path: Path) -> None:
     (run,) = plan.runs
     assert set(run.asked) == {*plan.cells[0].asked, *plan.cells[1].asked}
     assert len(run.asked) == 3  # the split and two worlds, although both are called "files"
+
+
+@pytest.mark.parametrize("name", known(CONFIGS))
+def test_what_is_wanted_is_the_same_in_another_process(name: str) -> None:
+    for wanted in expand(load(name, CONFIGS), "tiny", CONFIGS, seeds=[0]).wanted:
+        there = REQUEST.validate_json(REQUEST.dump_json(wanted))
+        assert (there, there.key) == (wanted, wanted.key)

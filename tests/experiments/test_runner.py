@@ -8,14 +8,14 @@ import sys
 import time
 from pathlib import Path
 
+import duckdb
 import psutil
 import pytest
 
 from coevolve_lab.config import load_config
-from coevolve_lab.experiments import RunsFailed, expand, listing, load, play
-from coevolve_lab.experiments.listing import costs
+from coevolve_lab.experiments import RunsFailed, costs, expand, listing, load, play
+from coevolve_lab.experiments.folders import is_finished
 from coevolve_lab.experiments.plan import Plan, world_name
-from coevolve_lab.experiments.playing import is_finished
 from coevolve_lab.records import Evaluation, Task
 from coevolve_lab.store import RunReader
 
@@ -70,6 +70,8 @@ def test_runs_are_played_to_their_end(played: tuple[Plan, Path, list[str]]) -> N
         (1, "held_out"),
         (1, f"{world_name(*plan.cells[1].elsewhere[0])}:held_out"),
     }
+    with duckdb.connect(str(runs / plan.cells[1].key / "run.duckdb"), read_only=True) as snapshot:  # after all of them
+        assert snapshot.execute("select count(*) from evaluations").fetchone() == (3,)
     assert said[-1].startswith("3/3 ")
     assert not list(runs.glob("**/*.tmp"))
 

@@ -44,13 +44,17 @@ def test_made_once_and_found_again(cache: Path) -> None:
 
 def test_everything_it_depends_on_is_in_its_name() -> None:
     other_warm = CONFIG.warm_start.model_copy(update={"skew": 0.5})
+    generated, anew = LoopToy(), LoopToy()
+    generated.fingerprint, anew.fingerprint = "of older code", "of newer code"
     variants = [
-        (CONFIG, {}),
-        (CONFIG, {"classes": ["TicketAPI"]}),
-        (CONFIG.model_copy(update={"warm_start": other_warm}), {}),
-        (CONFIG.model_copy(update={"tiny": CONFIG.tiny.model_copy(update={"hidden": 8})}), {}),
+        (CONFIG, LoopToy(), {}),
+        (CONFIG, generated, {}),
+        (CONFIG, anew, {}),
+        (CONFIG, LoopToy(), {"classes": ["TicketAPI"]}),
+        (CONFIG.model_copy(update={"warm_start": other_warm}), LoopToy(), {}),
+        (CONFIG.model_copy(update={"tiny": CONFIG.tiny.model_copy(update={"hidden": 8})}), LoopToy(), {}),
     ]
-    assert len({warm_started(config, LoopToy(), options)[1] for config, options in variants}) == 4
+    assert len({warm_started(*variant)[1] for variant in variants}) == len(variants)
 
 
 def test_made_twice_it_is_the_same(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

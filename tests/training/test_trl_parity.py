@@ -117,8 +117,8 @@ def test_loss_and_gradient_match_trl(
     config = TrainingConfig(
         normalize=normalize, kl_coef=KL, tokens_per_microbatch=64, importance=importance, importance_cap=1.2
     )
-    ours = Trainer(copy.deepcopy(model), config, temperature=0.9, group_size=4)
-    ours.load_reference_state(reference.state_dict())
+    ours = Trainer(copy.deepcopy(reference), config, temperature=0.9, group_size=4)
+    ours.model.load_state_dict(model.state_dict())
     measured = ours.backward(trajectories)
     assert 0.05 < measured["clip_fraction" if importance == "off" else "capped_fraction"] < 0.95
 

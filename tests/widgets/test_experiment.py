@@ -12,8 +12,8 @@ import pytest
 
 from coevolve_lab import records as r
 from coevolve_lab.experiments import expand, load
+from coevolve_lab.experiments.folders import FINISHED
 from coevolve_lab.experiments.plan import Plan
-from coevolve_lab.experiments.playing import FINISHED
 from coevolve_lab.experiments.results import collect
 from coevolve_lab.store import RunWriter
 from coevolve_lab.widgets.experiment import ExperimentView, experiment_view

@@ -65,6 +65,7 @@ class AppWorldEnvironment:
         self.world = world
         self.max_sessions = workers
         self._package = package.find()
+        self.fingerprint = package.generator_fingerprint() if world == "mini" else package.VERSION
         self.root = self._package.root(world)
         self._guide = guide
         self._apps = None if apps is None else tuple(apps)

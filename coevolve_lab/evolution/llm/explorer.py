@@ -97,10 +97,10 @@ class LlmExplorer:
             abstract(self._environment, self._config, self._voice, triplets, contexts, occasion, self.name)
         )
 
-    def judge(self, drafts: Sequence[TaskDraft], occasion: Occasion) -> list[Judgement]:
+    def judge(self, drafts: Sequence[TaskDraft], occasion: Occasion, max_steps: int) -> list[Judgement]:
         """What the LLM judge says of each draft after an agent has executed it afresh."""
         self._voice.endpoint.begin(occasion.round)
-        return run_async(judge_drafts(drafts, self._environment, self._voice, occasion))
+        return run_async(judge_drafts(drafts, self._environment, self._voice, occasion, max_steps))
 
     def model_calls(self) -> list[ModelCall]:
         """The calls since this was asked last. A reflection that was refused has the status "ungrounded"."""
@@ -110,10 +110,6 @@ class LlmExplorer:
     def exhausted(self) -> str:
         """Which budget ended the present evolution ("deadline", "tokens", "cost"), "" while none has."""
         return self._voice.endpoint.exhausted
-
-    def prompt_versions(self) -> dict[str, str]:
-        """Twelve hex digits for each prompt by name, which change with its wording."""
-        return self.prompts.versions()
 
     async def _reflect(
         self, signals: Sequence[Signal], evidence: Evidence, occasion: Occasion

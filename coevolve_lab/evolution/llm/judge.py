@@ -17,7 +17,6 @@ from coevolve_lab.evolution.llm.voice import Voice, opening, subject
 from coevolve_lab.evolution.validation import END_OF_TURN
 from coevolve_lab.records import Judgement, Task, TaskDraft
 
-MAX_STEPS = 30  # table 9's limit for BFCL and AppWorld
 MAX_REASON_CHARS = 1_000
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -34,7 +33,7 @@ class _Watched(NamedTuple):
 
 
 async def judge_drafts(
-    drafts: Sequence[TaskDraft], environment: Environment, voice: Voice, occasion: Occasion, max_steps: int = MAX_STEPS
+    drafts: Sequence[TaskDraft], environment: Environment, voice: Voice, occasion: Occasion, max_steps: int
 ) -> list[Judgement]:
     """One judgement per draft, in order; success is None where the model or the environment failed, with the reason.
 
@@ -42,17 +41,17 @@ async def judge_drafts(
     """
     places = session_places(environment)
 
-    async def placed(draft: TaskDraft, name: str) -> Judgement:
+    async def placed(draft: TaskDraft) -> Judgement:
         async with places:
-            return await _judged(draft, environment, voice, occasion, name, max_steps)
+            return await _judged(draft, environment, voice, occasion, max_steps)
 
-    return await asyncio.gather(*(placed(draft, occasion.ident("judgement", i)) for i, draft in enumerate(drafts)))
+    return await asyncio.gather(*map(placed, drafts))
 
 
 async def _judged(
-    draft: TaskDraft, environment: Environment, voice: Voice, occasion: Occasion, name: str, max_steps: int
+    draft: TaskDraft, environment: Environment, voice: Voice, occasion: Occasion, max_steps: int
 ) -> Judgement:
-    about = subject(draft.id, occasion)
+    name, about = occasion.ident("judgement", draft.id), subject(draft.id, occasion)
     try:
         watched = await _watch(draft, environment, voice, about, max_steps)
     except _Broken as error:

@@ -37,15 +37,11 @@ class Prompts:
         self._keep(name)
         return _PLACEHOLDER.sub(lambda found: str(values[found[1]]), self._texts[name])
 
-    def versions(self) -> dict[str, str]:
-        """Twelve hex digits for each prompt by name, which change with its wording."""
-        return {name: _digest(text)[:12] for name, text in sorted(self._texts.items())}
-
     def _keep(self, name: str) -> None:
         if self._copies is None or name in self._kept:
             return
         text = self._texts[name]
-        path = self._copies / f"{name}-{_digest(text)[:8]}.md"
+        path = self._copies / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}.md"
         if not path.exists():
             self._copies.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
@@ -79,7 +75,3 @@ def _own(folder: Path) -> dict[str, str]:
             )
         texts[path.stem] = text
     return texts
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -37,7 +37,8 @@ def chosen(results: Results) -> list[Artefact]:
             lines.append([f"**{row}** (chosen)" if row == best else row, shown(scores, 1, 100), shown(test, 1, 100)])
             rows.append((column, row, row == best, sum(scores) / len(scores), sum(test) / len(test)))
         table = markdown(["", f"{SPLIT} (for choosing)", "test"], lines)
-        absent = dict.fromkeys(cell.arm for cell in results.missing if cell.arm not in by_row and cell.column == column)
+        missing = (results.plan.experiment.place(cell.arm, cell.column) for cell in results.missing)
+        absent = dict.fromkeys(row for row, there in missing if row not in by_row and there == column)
         against = compared(results, [(row, best) for row in by_row if row != best]).filter(pl.col("column") == column)
         body = f"{table}\n\n{_NOTE.format(split=SPLIT)}\n"
         if absent:

@@ -29,17 +29,11 @@ _SHOWN = {
 def diversity(results: Results) -> list[Artefact]:
     """SR and ED_rel by round for each method; those of the first method beside table 15, by training step."""
     frames = []
-    for one in _tested(results):
+    for one in results.reported:
         measured = growth(_embedded(results, one))
         steps = dict(results.reader(one.cell).sql("select round, max(step) from updates group by round").iter_rows())
-        place = {"row": one.row, "column": one.column, "seed": one.cell.seed}
-        frames.append(
-            measured.select(
-                *(pl.lit(value).alias(name) for name, value in place.items()),
-                pl.col("round").replace_strict(steps, default=0, return_dtype=pl.Int64).alias("step"),
-                pl.all(),
-            )
-        )
+        step = pl.col("round").replace_strict(steps, default=0, return_dtype=pl.Int64).alias("step")
+        frames.append(one.placed(measured.select(step, pl.all())))
     if not frames:
         return [Artefact("diversity", "Diversity and relevance", "No run is finished yet.")]
     frame = pl.concat(frames)
@@ -117,7 +111,7 @@ def task_map(results: Results) -> list[Artefact]:
 def similarity(results: Results) -> list[Artefact]:
     """Figure 5: each synthesized task's largest similarity to an evaluation task, all seeds together."""
     rows = []
-    for one in _tested(results):
+    for one in results.reported:
         found = _embedded(results, one)
         for task, value in zip(found.tasks, max_similarity(found.vectors, found.targets), strict=True):
             if task.origin not in ("benchmark", "seed"):
@@ -140,11 +134,6 @@ def similarity(results: Results) -> list[Artefact]:
         text += f"\nOf the paper's histogram only the range is published: {paper.LABEL}, figure 5.\n"
     figure = figures.similarity_histogram(shared, beside)
     return [Artefact("similarity", "Largest similarity to an evaluation task", text, frame, figure)]
-
-
-def _tested(results: Results) -> list[Played]:
-    """What stands in the runs' own columns, not in those of another world."""
-    return [one for one in results.played if one.test and one.config is one.cell.config]
 
 
 def _embedded(results: Results, one: Played) -> Embedded:

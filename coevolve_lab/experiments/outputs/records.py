@@ -134,12 +134,7 @@ def _by_place(
 
 def _gathered(results: Results, table: str) -> pl.DataFrame:
     """A table of the store over all finished cells, with row, column and seed in front."""
-    frames = []
-    for one in results.played:
-        if one.test and one.config is one.cell.config:
-            place = {"row": one.row, "column": one.column, "seed": one.cell.seed}
-            records = results.reader(one.cell).table(table)
-            frames.append(records.select(*(pl.lit(value).alias(key) for key, value in place.items()), pl.all()))
+    frames = [one.placed(results.reader(one.cell).table(table)) for one in results.reported]
     return pl.concat(frames) if frames else pl.DataFrame()
 
 

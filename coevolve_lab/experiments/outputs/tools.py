@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from statistics import fmean
 
 import polars as pl
@@ -37,11 +36,11 @@ def tools(results: Results) -> list[Artefact]:
     for one in results.played:
         if one.test and one.before is not None:
             by_tool = tool_rates(results, one)
-            rates.append(by_tool.select(*(pl.lit(v).alias(k) for k, v in _place(one).items()), pl.all()))
-            measured.append({**_place(one), **_measures(by_tool), **_groups(results.reader(one.cell))})
+            rates.append(one.placed(by_tool))
+            measured.append(one.placed(pl.DataFrame(_measures(by_tool) | _groups(results.reader(one.cell)))))
     if not measured:
         return [Artefact("tools", "Tools", "No finished run was evaluated before training and after it.")]
-    frame = pl.DataFrame(measured)
+    frame = pl.concat(measured)
     weak = frame.select(method="row", environment="column", seed="seed", score="weak_after")
     figure = figures.method_scores(weak, title="Tools that were the weakest quarter before training, after it")
     return [
@@ -82,10 +81,6 @@ def _groups(reader: RunReader) -> dict[str, float]:
         "(select count(*) from tasks) as task_set from updates"
     ).row(0, named=True)
     return {name: math.nan if value is None else float(value) for name, value in row.items()}
-
-
-def _place(one: Played) -> Mapping[str, object]:
-    return {"row": one.row, "column": one.column, "seed": one.cell.seed}
 
 
 def _text(results: Results, frame: pl.DataFrame) -> str:

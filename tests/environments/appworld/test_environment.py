@@ -18,7 +18,7 @@ from coevolve_lab.environments.appworld.environment import AppWorldEnvironment
 from coevolve_lab.environments.appworld.package import AppWorldPackage, has_real_data
 from coevolve_lab.environments.appworld.scoring import Scorer
 from coevolve_lab.environments.appworld.workers import WorkerPool
-from coevolve_lab.environments.base import Environment, RiskRules, ScriptedWorld
+from coevolve_lab.environments.base import Environment, RiskRules, ScriptedWorld, content_of
 from coevolve_lab.errors import ConfigError, EnvironmentFailure, PrerequisiteError
 from coevolve_lab.evaluation import sgc, tgc
 from coevolve_lab.policy.rollout import play as roll_out
@@ -61,6 +61,10 @@ def test_it_offers_what_the_loop_and_the_scripted_explorer_ask_for(world: AppWor
     assert isinstance(world, Environment)
     assert isinstance(world, ScriptedWorld)
     assert isinstance(world, RiskRules)
+
+
+def test_its_fingerprint_is_that_of_the_world_on_disk(world: AppWorldEnvironment, appworld: AppWorldPackage) -> None:
+    assert content_of(world) == (appworld.mini_root / "fingerprint.txt").read_text()
 
 
 def test_splits_share_no_scenario_and_exploration_keeps_to_training(world: AppWorldEnvironment) -> None:

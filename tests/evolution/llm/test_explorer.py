@@ -148,7 +148,7 @@ def test_the_real_benchmark_is_explored(make: Callable[..., tuple[LlmExplorer, F
     verdicts = validate_drafts(drafts, bfcl, guard, [], Occasion(0))
     assert "accepted" in {v.outcome for v in verdicts}
     assert {d.origin for d in drafts} == {"seed"}
-    assert {j.success for j in explorer.judge(drafts[:2], Occasion(0))} == {True}
+    assert {j.success for j in explorer.judge(drafts[:2], Occasion(0), 30)} == {True}
 
 
 def test_a_killed_evolution_resumes_without_asking_again(
@@ -157,12 +157,12 @@ def test_a_killed_evolution_resumes_without_asking_again(
     explorer, _ = make(FakeLlm())
     contexts = explorer.reflect(*signals, ONE)
     first = evolve(explorer, contexts)
-    judged = explorer.judge(first[1][:2], ONE)
+    judged = explorer.judge(first[1][:2], ONE, 30)
 
     again, fake = make(FakeLlm())
     assert again.reflect(*signals, ONE) == contexts
     assert evolve(again, contexts) == first
-    assert again.judge(first[1][:2], ONE) == judged
+    assert again.judge(first[1][:2], ONE, 30) == judged
     assert fake.requests == []
     assert {call.replayed for call in again.model_calls()} == {True}
 
@@ -231,7 +231,7 @@ def test_garbage_gives_nothing_and_breaks_nothing(
     ]
     assert explorer.abstract(works, [here()], ONE) == []
     draft = TaskDraft("d", "c", "r", "toy", ("q",), START, (("total()",),), 1, "feedback")
-    (judgement,) = explorer.judge([draft], ONE)
+    (judgement,) = explorer.judge([draft], ONE, 30)
     assert judgement.success is None
     assert judgement.reason.startswith("no answer: ")
     calls = explorer.model_calls()
@@ -313,7 +313,7 @@ def test_no_more_sessions_are_open_than_an_environment_can_hold(
     contexts = unguided_contexts("seed", 3, StartPool(world), Occasion(0), explorer.name)
     _, drafts = evolve(explorer, contexts, Occasion(0))
     assert drafts
-    assert len(explorer.judge(drafts[:3], Occasion(0))) == 3
+    assert len(explorer.judge(drafts[:3], Occasion(0), 30)) == 3
     assert not now
 
 
@@ -334,14 +334,12 @@ def test_the_wording_is_kept_with_the_run_and_can_be_changed(
     own = tmp_path / "own"
     own.mkdir()
     (own / "guidance_rare.md").write_text("Look under every stone.")
-    shipped, _ = make(FakeLlm())
     explorer, fake = make(FakeLlm({"explore": "```\nSTOP\n```"}), prompts=str(own))
     explorer.explore([here()], ONE)
     assert "\n\nLook under every stone.\n\n" in user_of(fake.requests[0])
-    changed = {n for n, v in explorer.prompt_versions().items() if v != shipped.prompt_versions()[n]}
-    assert changed == {"guidance_rare"}
-    kept = {path.name.rsplit("-", 1)[0] for path in (tmp_path / "explorer" / "prompts").iterdir()}
-    assert kept == {"action_format", "explore", "explore_system", "guidance_rare"}
+    kept = {path.name.rsplit("-", 1)[0]: path.read_text() for path in (tmp_path / "explorer" / "prompts").iterdir()}
+    assert kept.keys() == {"action_format", "explore", "explore_system", "guidance_rare"}
+    assert kept["guidance_rare"] == "Look under every stone."
 
 
 def test_importing_evolution_imports_no_client() -> None:

@@ -23,11 +23,13 @@ Judging = Callable[..., tuple[list[Judgement], FakeEndpoint]]
 def judging(world: ToyWorld) -> Judging:
     """judging(llm, *drafts): judgements, and the endpoint that was asked."""
 
-    def made(llm: FakeLlm, *drafts: TaskDraft, **settings: Any) -> tuple[list[Judgement], FakeEndpoint]:
+    def made(
+        llm: FakeLlm, *drafts: TaskDraft, max_steps: int = 30, **settings: Any
+    ) -> tuple[list[Judgement], FakeEndpoint]:
         with FakeEndpoint(llm) as fake:
             asked = {"kind": "llm", "model": MODEL, "base_url": fake.url, "retries": 0, **settings}
             explorer = LlmExplorer(world, EvolutionConfig(explorer=asked))  # type: ignore[arg-type]
-            return explorer.judge(drafts, ONE), fake
+            return explorer.judge(drafts, ONE, max_steps), fake
 
     return made
 
@@ -38,9 +40,9 @@ def test_it_agrees_on_what_works_and_not_on_what_does_not(judging: Judging, draf
     turns = draft(id="turns", turns=("store it", "sum it up"), solution=(GOLD[:1], ("total()",)))
     found, fake = judging(FakeLlm(delay=0.02), gold, failing, turns)
     assert [(j.id, j.draft_id, j.success) for j in found] == [
-        ("judgement-r1-0", "gold", True),
-        ("judgement-r1-1", "failing", False),
-        ("judgement-r1-2", "turns", True),
+        ("judgement-r1-gold", "gold", True),
+        ("judgement-r1-failing", "failing", False),
+        ("judgement-r1-turns", "turns", True),
     ]
     assert [j.played for j in found] == [1.0, 1.0, 1.0]
     assert {(j.round, j.model) for j in found} == {(1, MODEL)}
@@ -58,9 +60,9 @@ def test_an_agent_that_does_nothing_has_not_succeeded(judging: Judging, draft: C
 
 
 def test_an_agent_that_goes_round_in_circles_is_stopped(judging: Judging, draft: Callable[..., TaskDraft]) -> None:
-    found, fake = judging(FakeLlm({"execute": "```\ntotal()\n```"}), draft(*GOLD))
+    found, fake = judging(FakeLlm({"execute": "```\ntotal()\n```"}), draft(*GOLD), max_steps=5)
     assert [j.success for j in found] == [False]
-    assert len(fake.requests) == 30 + 1
+    assert len(fake.requests) == 5 + 1
 
 
 def test_no_answer_is_no_judgement(judging: Judging, draft: Callable[..., TaskDraft]) -> None:

@@ -40,9 +40,7 @@ def test_own_files_replace_shipped_ones(own: Path) -> None:
     (own / "execute_step.md").write_text("It said {observation}.\n")
     prompts = Prompts(own)
     assert prompts.fill("execute_step", observation="ok") == "It said ok."
-    before, after = Prompts().versions(), prompts.versions()
-    assert {name for name in before if before[name] != after[name]} == {"execute_step"}
-    assert all(re.fullmatch("[0-9a-f]{12}", digest) for digest in after.values())
+    assert prompts.fill("action_format") == shipped()["action_format"]
 
 
 def test_files_that_cannot_be_used_are_named(own: Path) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import polars as pl
 
 from coevolve_lab.errors import ConfigError
 from coevolve_lab.estimate import GPUS, estimate
-from coevolve_lab.experiments.plan import FOLDER, Cell, Plan, Start, expand, known, load
-from coevolve_lab.experiments.playing import is_finished
+from coevolve_lab.experiments.declaration import FOLDER, Experiment, Scale, known, load, scales
+from coevolve_lab.experiments.folders import is_finished
+from coevolve_lab.experiments.plan import Plan, Start, Wanted, expand_at
 from coevolve_lab.experiments.runner import Clock
 from coevolve_lab.paper import catalogue
 
@@ -22,14 +24,17 @@ def listing(runs: Path, scale: str, folder: Path = FOLDER) -> pl.DataFrame:
     Columns: name (what ``reproduce`` takes), title, published (rows in ``coevolve_lab.paper``), state: "3 of 12 runs"
     of the scale in ``runs``, "finished", or why there is nothing to play.
     """
+    experiments = {name: load(name, folder) for name in known(folder)}
     published = {row["name"]: row for row in catalogue().iter_rows(named=True)}
-    names = list(dict.fromkeys([*published, *known(folder)]))
+    offered = scales(folder)
     rows = []
-    for name in names:
-        there = name in known(folder)
-        title = load(name, folder).title if there else published[name]["title"]
+    for name in dict.fromkeys([*published, *experiments]):
         count = published[name]["published"] if name in published else 0
-        rows.append((name, title, count, _state(name, scale, runs, folder) if there else "settings, not results"))
+        if name in experiments:
+            state = _state(experiments[name], scale, offered, runs)
+            rows.append((name, experiments[name].title, count, state))
+        else:
+            rows.append((name, published[name]["title"], count, "settings, not results"))
     return pl.DataFrame(rows, schema=["name", "title", "published", "state"], orient="row")
 
 
@@ -41,8 +46,7 @@ def costs(plan: Plan, runs: Path) -> pl.DataFrame:
     """
     clock = Clock(plan, runs)
     rows: list[tuple[str, str, float | None, str]] = []
-    everything: list[Cell | Start] = [*plan.starts, *plan.runs]
-    for wanted in everything:
+    for wanted in plan.wanted:
         if is_finished(wanted, runs):
             rows.append((wanted.key, "finished", 0.0, ""))
             continue
@@ -52,16 +56,16 @@ def costs(plan: Plan, runs: Path) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def _state(name: str, scale: str, runs: Path, folder: Path) -> str:
+def _state(experiment: Experiment, scale: str, offered: Mapping[str, Scale], runs: Path) -> str:
     try:
-        plan = expand(load(name, folder), scale, folder)
+        plan = expand_at(experiment, scale, offered)
     except ConfigError as error:
         return str(error)
     done = sum(is_finished(cell, runs) for cell in plan.runs)
     return "finished" if done == len(plan.runs) else f"{done} of {len(plan.runs)} runs"
 
 
-def _expected(wanted: Cell | Start, plan: Plan, clock: Clock) -> tuple[float | None, str]:
+def _expected(wanted: Wanted, plan: Plan, clock: Clock) -> tuple[float | None, str]:
     seconds = clock.expected(wanted)
     if seconds is not None:
         return seconds / 60, "measured here"
