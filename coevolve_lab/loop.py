@@ -13,15 +13,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from coevolve_lab import review
-from coevolve_lab.environments.base import Environment
+from coevolve_lab import environments, review
+from coevolve_lab.config import Config
 from coevolve_lab.errors import ReviewPendingError, StoreError
 from coevolve_lab.evaluation.benchmark import evaluate_split
 from coevolve_lab.evolution import Occasion, TaskSet, unguided_contexts
 from coevolve_lab.exchange.importing import MOST_ROWS, import_tasks
+from coevolve_lab.policy.chat import in_syntax
 from coevolve_lab.records import Evaluation, Task, Verdict
 from coevolve_lab.stages import Stages
 
@@ -128,16 +130,20 @@ class CoEvolve(Stages):
         if review.decided(self.reader, self.round_in_progress):
             self.review()
 
-    def evaluate(self, split: str | None = None, world: Environment | None = None, label: str = "") -> Evaluation:
+    def evaluate(self, split: str | None = None, elsewhere: Config | None = None, label: str = "") -> Evaluation:
         """The present policy on a split (``environment.evaluation_split``), greedily; between rounds it commits.
 
-        world: another environment than the run's own, to see what carries over (table 6); label: put before the name of
-        the split on record, so that nobody takes it for one of the run's.
+        elsewhere: the config of another environment than the run's own, with how it is played (steps, tokens, syntax of
+        calls), to see what carries over (table 6). label: put before the name of the split on record, so that nobody
+        takes it for one of the run's.
         """
-        parts, split = self._ready(), split or self.config.environment.evaluation_split
+        parts, config = self._ready(), elsewhere or self.config
+        policy, world, split = parts.policy, parts.environment, split or config.environment.evaluation_split
+        if elsewhere is not None:
+            world = environments.make(config.environment.name, **config.environment.arguments())
+            policy = replace(policy, chat=in_syntax(policy.chat, config.policy.call_syntax))
         between = not self._begun and self.reader.committed_round is not None
         round = self.round_in_progress - between
-        world = world or parts.environment
         tasks = world.tasks(split)
         split = f"{label}:{split}" if label else split
         earlier = self.reader.table("evaluations")
@@ -147,8 +153,8 @@ class CoEvolve(Stages):
             evaluation, trajectories = evaluate_split(
                 world,
                 tasks,
-                parts.policy,
-                self.config,
+                policy,
+                config,
                 split=split,
                 round=round,
                 step=parts.step,

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from coevolve_lab import CoEvolve
+from coevolve_lab.config import load_config
 from coevolve_lab.errors import ConfigError, ExplorerError, PolicyError, StoreError
 from coevolve_lab.records import Signal, Trajectory, Verdict
 from coevolve_lab.signals import Detector, register_signal
@@ -253,6 +255,17 @@ def test_evaluations_between_rounds_are_kept_and_change_nothing_else(finished: C
     assert theirs["updates"] == ours["updates"]
     assert theirs["tasks"] == ours["tasks"]
     assert_nothing_twice(run)
+
+
+def test_a_policy_is_evaluated_elsewhere_as_that_world_is_played(finished: CoEvolve, tmp_path: Path) -> None:
+    run = finished.fork(1, tmp_path / "abroad")
+    elsewhere = load_config(run.config, {"environment": {"max_steps": 1}})
+    made = run.evaluate(elsewhere=elsewhere, label="short")
+    split = run.config.environment.evaluation_split
+    assert made.split == f"short:{split}"
+    steps = f"select max(n_steps) from trajectories where starts_with(id, 'eval-short:{split}')"
+    assert run.sql(steps).item() == 1
+    assert run.metrics()["score"].to_list() == finished.metrics().filter(pl.col("round") == 1)["score"].to_list()
 
 
 def test_an_evaluation_in_the_middle_of_a_round_commits_nothing(tmp_path: Path) -> None:

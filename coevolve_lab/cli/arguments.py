@@ -104,6 +104,7 @@ def parser() -> argparse.ArgumentParser:
     reproduce.add_argument("experiment", metavar="NAME", nargs="?", help="table5, figure3a, question, ... or a file")
     reproduce.add_argument("--list", action="store_true", help="name all, and how far each is at this scale")
     reproduce.add_argument("--scale", default="tiny", help="smoke, tiny or paper (default: tiny)")
+    reproduce.add_argument("--environments", nargs="+", metavar="NAME", help="(default: all that the scale has)")
     reproduce.add_argument("--seeds", type=_count, nargs="+", help="(default: the experiment's at this scale)")
     reproduce.add_argument("--jobs", type=_count, help="runs side by side (default: what this machine's cores allow)")
     reproduce.add_argument("--dry-run", action="store_true", help="only say what would be played, and how long")

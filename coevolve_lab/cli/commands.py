@@ -251,7 +251,7 @@ def reproduce(args: argparse.Namespace) -> None:
         return
     if not args.experiment:
         raise ConfigError(f"name a table or figure; {PROGRAM} reproduce --list has them all")
-    plan = expand(load(args.experiment), args.scale, seeds=args.seeds)
+    plan = expand(load(args.experiment), args.scale, seeds=args.seeds, environments=args.environments)
     check(plan)
     jobs = args.jobs or plan.side_by_side
     print(f"{plan.experiment.title}, scale {args.scale}: {plan.about}", flush=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from statistics import fmean, stdev
 
 
-def tgc(outcomes: Mapping[str, bool]) -> float:
+def tgc(outcomes: Mapping[str, float]) -> float:
     """Task Goal Completion: percent of tasks that are solved (AppWorld's metric).
 
     outcomes: success by task id; a partial score counts as failure. Raises ValueError without tasks.
@@ -16,16 +16,21 @@ def tgc(outcomes: Mapping[str, bool]) -> float:
     return 100 * fmean(_solved(outcomes).values())
 
 
-def sgc(outcomes: Mapping[str, bool]) -> float:
-    """Scenario Goal Completion: percent of scenarios *all* of whose evaluated tasks are solved.
+def sgc(outcomes: Mapping[str, float]) -> float:
+    """Scenario Goal Completion: percent of scenarios solved (``by_scenario``). Raises ValueError without tasks."""
+    return 100 * fmean(by_scenario(outcomes).values())
 
-    A task's scenario is its id up to the last "_". Raises ValueError without tasks.
+
+def by_scenario(outcomes: Mapping[str, float]) -> dict[str, bool]:
+    """Whether *all* evaluated tasks of a scenario are solved, by scenario: a task's id up to the last "_".
+
+    outcomes: as for ``tgc``. Raises ValueError without tasks.
     """
     scenarios: dict[str, bool] = {}
     for task, solved in _solved(outcomes).items():
         scenario = task.rsplit("_", 1)[0]
         scenarios[scenario] = scenarios.get(scenario, True) and solved
-    return 100 * fmean(scenarios.values())
+    return scenarios
 
 
 def pass_rate(scores: Iterable[float]) -> tuple[float, float]:
@@ -61,7 +66,7 @@ def cross_comparison(baseline: Mapping[str, bool], other: Mapping[str, bool]) ->
     return {name: 100 * counts[name] / len(before) for name in names.values()}
 
 
-def _solved(outcomes: Mapping[str, bool]) -> dict[str, bool]:
+def _solved(outcomes: Mapping[str, float]) -> dict[str, bool]:
     if not outcomes:
         raise ValueError("no outcomes: nothing has been evaluated")
     return {str(task): float(value) >= 1.0 for task, value in outcomes.items()}

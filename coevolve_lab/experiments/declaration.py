@@ -17,7 +17,7 @@ import difflib
 import re
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 from pydantic import Field, ValidationError
@@ -33,7 +33,8 @@ SCALES = "scales.yaml"
 class Elsewhere(Section):
     """Another world that an arm's last policy is evaluated in (table 6)."""
 
-    set: dict[str, Any]  # changes of the config that say which world
+    of: str | None = None  # an environment of the scale; None: the arm's own
+    set: dict[str, Any] = Field(default_factory=dict)  # changes of its config
 
 
 class Arm(Section):
@@ -43,7 +44,8 @@ class Arm(Section):
     initial: dict[str, Any] = Field(default_factory=dict)  # settings that D_0 and the warm policy depend on
     set: dict[str, Any] = Field(default_factory=dict)  # settings from the first round on
     row: str | None = None  # where the score stands in the table, when not in the row of the arm's name
-    column: str | None = None  # and not in the column of the environment
+    column: str = "{}"  # and in which column; {} is the environment's
+    only: tuple[str, ...] = ()  # played in these of the environments' columns; none: in all
     elsewhere: dict[str, Elsewhere] = Field(default_factory=dict)  # by the column that the score stands in
 
 
@@ -76,6 +78,8 @@ class Place(Section):
     of: str | None = None  # the environment; None: the one that the column is called
     initial: dict[str, Any] = Field(default_factory=dict)  # as those of an arm
     set: dict[str, Any] = Field(default_factory=dict)
+    split: str | None = None  # what it reports; None: the config's evaluation split
+    metric: Literal["tgc", "sgc"] = "tgc"  # of tasks, or of whole scenarios (AppWorld's two)
 
 
 class Here(Section):
@@ -102,7 +106,7 @@ class Experiment(Section):
 
     def place(self, arm: str, column: str) -> tuple[str, str]:
         """Row and column that an arm's score in a column stands in."""
-        return self.arms[arm].row or arm, self.arms[arm].column or column
+        return self.arms[arm].row or arm, self.arms[arm].column.replace("{}", column)
 
 
 def known(folder: Path = FOLDER) -> list[str]:
@@ -118,7 +122,7 @@ def load(name: str, folder: Path = FOLDER) -> Experiment:
         hint = f"; did you mean '{near[0]}'?" if near else f": {folder} holds none; run this in a clone of the project"
         raise ConfigError(f"no experiment '{name}'{hint} (coevolve-lab reproduce --list names all)")
     experiment: Experiment = _validated(Experiment, {"name": path.stem, **_mapping(path)}, path)
-    places: dict[tuple[str, str | None], str] = {}
+    places: dict[tuple[str, str], str] = {}
     for arm, settings in experiment.arms.items():
         try:
             methods.find(settings.method)

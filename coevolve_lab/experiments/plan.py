@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 from coevolve_lab import methods
 from coevolve_lab.config import Config, fingerprint, load_config
 from coevolve_lab.errors import ConfigError
-from coevolve_lab.experiments.declaration import FOLDER, Experiment, Here, Minutes, Place, Scale, scales
+from coevolve_lab.experiments.declaration import FOLDER, Elsewhere, Experiment, Here, Minutes, Place, Scale, scales
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,11 @@ class Start:
 
 @dataclass(frozen=True)
 class Cell:
-    """One run: an arm in a column with a seed. splits: those that its last policy is evaluated on."""
+    """One run: an arm in a column with a seed.
+
+    splits: those that its last policy is evaluated on; reports: the one of them that its column is about; metric: what
+    of that ("tgc", "sgc").
+    """
 
     arm: str
     column: str
@@ -42,6 +46,8 @@ class Cell:
     start: Start
     config: Config
     splits: tuple[str, ...]
+    reports: str
+    metric: str = "tgc"
     elsewhere: tuple[tuple[str, Config], ...] = ()
 
     @cached_property
@@ -109,13 +115,26 @@ def _both(one: Cell, other: Cell) -> Cell:
     return replace(one, splits=splits, elsewhere=tuple(worlds.values()))
 
 
-def expand(experiment: Experiment, scale: str, folder: Path = FOLDER, seeds: Sequence[int] | None = None) -> Plan:
-    """The runs of an experiment. Raises ConfigError for an unknown scale, arm or setting, before anything is played."""
-    return expand_at(experiment, scale, scales(folder), seeds)
+def expand(
+    experiment: Experiment,
+    scale: str,
+    folder: Path = FOLDER,
+    seeds: Sequence[int] | None = None,
+    environments: Sequence[str] | None = None,
+) -> Plan:
+    """The runs of an experiment. seeds, environments: only these; None: all that the scale has.
+
+    Raises ConfigError for an unknown scale, arm, environment or setting, before anything is played.
+    """
+    return expand_at(experiment, scale, scales(folder), seeds, environments)
 
 
 def expand_at(
-    experiment: Experiment, scale: str, offered: Mapping[str, Scale], seeds: Sequence[int] | None = None
+    experiment: Experiment,
+    scale: str,
+    offered: Mapping[str, Scale],
+    seeds: Sequence[int] | None = None,
+    environments: Sequence[str] | None = None,
 ) -> Plan:
     """``expand`` with scales that are loaded already: many experiments share their configs."""
     if scale not in offered:
@@ -128,33 +147,44 @@ def expand_at(
             f"{experiment.name}: scale '{scale}' names arm '{unknown[0]}'; arms: {', '.join(experiment.arms)}"
         )
     columns = experiment.environments or {name: Place() for name in size.environments}
-    present = {name: place for name, place in columns.items() if (place.of or name) in size.environments}
-    if not present:
-        wanted = ", ".join(place.of or name for name, place in columns.items())
+    for arm, settings in experiment.arms.items():
+        if experiment.environments and (strange := [name for name in settings.only if name not in columns]):
+            raise ConfigError(
+                f"{experiment.name}, arm '{arm}': no column '{strange[0]}'; there are {', '.join(columns)}"
+            )
+    if strange := [name for name in environments or () if name not in size.environments]:
         raise ConfigError(
-            f"{experiment.name} is about {wanted}, and scale '{scale}' has {', '.join(size.environments)}"
+            f"scale '{scale}' has no environment '{strange[0]}'; there are {', '.join(size.environments)}"
         )
+    chosen = size.environments if environments is None else environments
+    present = {name: place for name, place in columns.items() if (place.of or name) in chosen}
+    if not present:
+        wanted = ", ".join(dict.fromkeys(place.of or name for name, place in columns.items()))
+        raise ConfigError(f"{experiment.name} is about {wanted}, and scale '{scale}' has {', '.join(chosen)}")
     plain = {name: load_config(config, here.set) for name, config in size.configs.items()}
     splits = size.splits if here.splits is None else here.splits
     cells = [
-        _cell(experiment, plain[place.of or column], splits, column, arm, seed)
+        _cell(experiment, plain, splits, column, arm, seed)
         for seed in dict.fromkeys(seeds or here.seeds or size.seeds)
-        for column, place in present.items()
+        for column in present
         for arm in (here.arms or experiment.arms)
+        if column in (experiment.arms[arm].only or present)
     ]
     return Plan(experiment, scale, size.about, size.minutes, tuple(cells))
 
 
-def _cell(experiment: Experiment, plain: Config, splits: tuple[str, ...], column: str, name: str, seed: int) -> Cell:
+def _cell(
+    experiment: Experiment, plain: Mapping[str, Config], splits: tuple[str, ...], column: str, name: str, seed: int
+) -> Cell:
     arm, place = experiment.arms[name], experiment.environments.get(column, Place())
     environment, method = place.of or column, methods.find(arm.method)
     of_seed: dict[str, Any] = {"seed": seed}
     if experiment.own_warm_start:
         of_seed["policy"] = {"warm_start": {"seed": seed}}
     try:
-        begun = load_config(plain, of_seed, place.initial, arm.initial)
+        begun = load_config(plain[environment], of_seed, place.initial, arm.initial)
         config = load_config(begun, method.changes, place.set, arm.set)
-        elsewhere = tuple((other, load_config(config, change.set)) for other, change in arm.elsewhere.items())
+        elsewhere = tuple((other, _world(world, config, plain)) for other, world in arm.elsewhere.items())
     except ConfigError as error:
         raise ConfigError(f"{experiment.name}, arm '{name}': {error}") from None
     settled = {
@@ -170,8 +200,19 @@ def _cell(experiment: Experiment, plain: Config, splits: tuple[str, ...], column
         )
     beginning = _beginning(begun)
     start = Start(f"{environment}-start-s{seed}-{fingerprint(beginning)}", load_config(beginning))
-    asked = tuple(dict.fromkeys((config.environment.evaluation_split, *splits)))
-    return Cell(name, column, environment, seed, method.name, start, config, asked, elsewhere)
+    own = config.environment.evaluation_split
+    reports = place.split or own
+    asked = tuple(dict.fromkeys((own, *splits, reports)))
+    return Cell(name, column, environment, seed, method.name, start, config, asked, reports, place.metric, elsewhere)
+
+
+def _world(elsewhere: Elsewhere, config: Config, plain: Mapping[str, Config]) -> Config:
+    """The config of another world, with the seed of the run that is evaluated there."""
+    if elsewhere.of is None:
+        return load_config(config, elsewhere.set)
+    if elsewhere.of not in plain:
+        raise ConfigError(f"elsewhere: no environment '{elsewhere.of}'; there are {', '.join(plain)}")
+    return load_config(plain[elsewhere.of], {"seed": config.seed}, elsewhere.set)
 
 
 # What D_0, the warm policy and its evaluation do not depend on; a start is made with the defaults of these.

@@ -35,32 +35,26 @@ def play_cell(cell: Cell, folder: Path) -> None:
     place = folder / cell.key
     if not place.exists():
         copy_until(folder / cell.start.key, place, 0, cell.config)
-    worlds = [
-        (world_name(column, config), config.environment.evaluation_split, _made(config))
-        for column, config in cell.elsewhere
-    ]
+    for _, config in cell.elsewhere:  # one that is not installed is better missed now than after the run
+        environments.make(config.environment.name, **config.environment.arguments())
     with CoEvolve(cell.config, place, progress=False) as run:
         method = methods.find(cell.method)
         method.rounds(run)
         for split in () if method.own_evaluation else cell.splits:
             _evaluate_once(run, split)
-        for label, split, world in worlds:
-            _evaluate_once(run, split, world, label)
+        for column, config in cell.elsewhere:
+            _evaluate_once(run, config.environment.evaluation_split, config, world_name(column, config))
         run.snapshot()
     mark_finished(cell, folder)
 
 
-def _evaluate_once(run: CoEvolve, split: str, world: environments.Environment | None = None, label: str = "") -> None:
+def _evaluate_once(run: CoEvolve, split: str, elsewhere: Config | None = None, label: str = "") -> None:
     """Unless the run holds that already: an interrupted run comes by twice."""
     recorded = f"{label}:{split}" if label else split
     step = run.step
     seen = run.reader.table("evaluations").select("step", "split").rows()
     if (step, recorded) not in seen:
-        run.evaluate(split, world, label)
-
-
-def _made(config: Config) -> environments.Environment:
-    return environments.make(config.environment.name, **config.environment.arguments())
+        run.evaluate(split, elsewhere, label)
 
 
 def _end_with(parent: int) -> None:

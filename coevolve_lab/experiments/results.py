@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import polars as pl
 
 from coevolve_lab import environments
 from coevolve_lab.config import Config, fingerprint
+from coevolve_lab.evaluation.metrics import by_scenario, pass_rate
 from coevolve_lab.experiments.folders import is_finished
 from coevolve_lab.experiments.plan import Cell, Plan, world_name
 from coevolve_lab.records import Evaluation, Task
@@ -182,7 +183,6 @@ def collect(plan: Plan, folder: Path, embedding: str = "minilm") -> Results:
 
 def _played(plan: Plan, cell: Cell, reader: RunReader) -> list[Played]:
     row, column = plan.experiment.place(cell.arm, cell.column)
-    own = cell.config.environment.evaluation_split
     elsewhere = {
         f"{world_name(other, config)}:{config.environment.evaluation_split}": (other, config)
         for other, config in cell.elsewhere
@@ -191,16 +191,25 @@ def _played(plan: Plan, cell: Cell, reader: RunReader) -> list[Played]:
     for evaluation in sorted(reader.records(Evaluation), key=lambda e: (e.step, e.round)):
         by_split.setdefault(evaluation.split, []).append(evaluation)
     found = []
-    for split in [own, *(name for name in by_split if name != own)]:
-        evaluations = tuple(by_split.get(split, ()))
-        if not evaluations:
-            continue
+    if reported := by_split.pop(cell.reports, ()):
+        evaluations = tuple(_of_scenarios(e) if cell.metric == "sgc" else e for e in reported)
+        found.append(Played(cell, row, column, cell.reports, True, cell.config, evaluations))
+    if cell.reports != cell.config.environment.evaluation_split:  # that one is another column's
+        by_split.pop(cell.config.environment.evaluation_split, None)
+    for split, evaluated in by_split.items():
         if split in elsewhere:
             other, config = elsewhere[split]
-            found.append(Played(cell, row, other, config.environment.evaluation_split, True, config, evaluations))
+            found.append(Played(cell, row, other, config.environment.evaluation_split, True, config, tuple(evaluated)))
         elif split in cell.splits:  # others were asked for by another experiment that has the same run
-            found.append(Played(cell, row, column, split, split == own, cell.config, evaluations))
+            found.append(Played(cell, row, column, split, False, cell.config, tuple(evaluated)))
     return found
+
+
+def _of_scenarios(evaluation: Evaluation) -> Evaluation:
+    """The same with scenarios in place of tasks."""
+    outcomes = {scenario: float(solved) for scenario, solved in by_scenario(evaluation.outcomes).items()}
+    score, stderr = pass_rate(outcomes.values())
+    return replace(evaluation, outcomes=outcomes, score=score, stderr=stderr, tasks=len(outcomes))
 
 
 def _measured(evaluation: Evaluation) -> dict[str, Any]:

@@ -108,6 +108,11 @@ class TemplateChat:
         return set(self.tokenizer.all_special_ids) | set(self.tokenizer.get_added_vocab().values())
 
 
+def in_syntax(chat: ChatFormat, call_syntax: str) -> ChatFormat:
+    """The same model's format where calls are written otherwise. A tiny policy has one format only."""
+    return TemplateChat(chat.tokenizer, call_syntax) if isinstance(chat, TemplateChat) else chat
+
+
 def system_prompt(tools: Sequence[Mapping[str, Any]], call_syntax: str) -> str:
     """What a pretrained model is told: its role, the tools, and how a call is written.
 

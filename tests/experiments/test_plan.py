@@ -77,6 +77,8 @@ def test_a_column_may_be_a_special_case_of_an_environment(tmp_path: Path) -> Non
         ("title: t\narms: {a: {method: grpo}}\nscales: {small: {arms: [b]}}", "'b'"),
         ("title: t\narms: {a: {method: grpo}}\nscales: {smal: {}}", "no scale 'smal'"),
         ("title: t\narms: {a: {method: grpo, set: {seed: 9}}}", "'seed' cannot change"),
+        ("title: t\narms: {a: {method: grpo, elsewhere: {x: {of: webshop}}}}", "arm 'a'.*'webshop'; there are bfcl"),
+        ("title: t\nenvironments: {x: {of: bfcl}}\narms: {a: {method: grpo, only: [y]}}", "no column 'y'; there are x"),
         ("title: t\narms: {a: {method: grpo, set: {evolution: {initial_tasks: 5}}}}", "under 'initial'"),
     ],
 )
@@ -120,3 +122,55 @@ def test_what_is_wanted_is_the_same_in_another_process(name: str) -> None:
     for wanted in expand(load(name, CONFIGS), "tiny", CONFIGS, seeds=[0]).wanted:
         there = REQUEST.validate_json(REQUEST.dump_json(wanted))
         assert (there, there.key) == (wanted, wanted.key)
+
+
+TWO_WORLDS = """
+title: t
+environments:
+  files: {of: bfcl}
+  files by scenario: {of: bfcl, metric: sgc}
+  chosen: {of: bfcl, split: validation}
+arms:
+  none: {method: zero_shot}
+  trained: {method: coevolve, only: [files], elsewhere: {loop: {of: other}}}
+"""
+
+
+def test_columns_may_be_about_one_run(tmp_path: Path) -> None:
+    experiment = written(tmp_path, TWO_WORLDS)
+    with_two_environments(tmp_path)
+    plan = expand(experiment, "small", tmp_path, seeds=[0])
+    none = {cell.column: cell for cell in plan.cells if cell.arm == "none"}
+    assert {column: (cell.reports, cell.metric) for column, cell in none.items()} == {
+        "files": ("held_out", "tgc"),
+        "files by scenario": ("held_out", "sgc"),
+        "chosen": ("validation", "tgc"),
+    }
+    (run,) = (run for run in plan.runs if run.arm == "none")
+    assert run.asked == ("held_out", "validation")
+
+
+def test_an_arm_may_be_of_one_column_and_be_tested_in_another_environment(tmp_path: Path) -> None:
+    experiment = written(tmp_path, TWO_WORLDS)
+    with_two_environments(tmp_path)
+    (trained,) = (c for c in expand(experiment, "small", tmp_path, seeds=[3]).cells if c.arm == "trained")
+    ((column, config),) = trained.elsewhere
+    assert (column, config.environment.max_steps, config.seed) == ("loop", 7, 3)
+
+
+def test_only_some_environments_may_be_played(tmp_path: Path) -> None:
+    experiment = written(tmp_path, "title: t\narms: {a: {method: grpo}}")
+    with_two_environments(tmp_path)
+    assert {c.column for c in expand(experiment, "small", tmp_path).cells} == {"bfcl", "other"}
+    assert {c.column for c in expand(experiment, "small", tmp_path, environments=["other"]).cells} == {"other"}
+    with pytest.raises(ConfigError, match="has no environment 'othr'; there are bfcl, other"):
+        expand(experiment, "small", tmp_path, environments=["othr"])
+
+
+def with_two_environments(folder: Path) -> None:
+    """The scale "small" has a second environment, whose episodes have 7 steps."""
+    smoke = CONFIGS.parent / "bfcl-smoke.yaml"
+    (folder / "other.yaml").write_text(f"base: {smoke}\nname: other\nenvironment: {{max_steps: 7}}\n")
+    (folder / "scales.yaml").write_text(
+        f"small: {{about: for this test, environments: {{bfcl: {smoke}, other: other.yaml}}, seeds: [0, 1]}}"
+    )

@@ -8,11 +8,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from coevolve_lab.experiments.plan import Plan
+from coevolve_lab.evaluation import sgc
+from coevolve_lab.evaluation.metrics import by_scenario
+from coevolve_lab.experiments.plan import Plan, expand
 from coevolve_lab.experiments.results import SCORES, Results, collect
 from coevolve_lab.records import Evaluation
-from tests.experiments.conftest import as_if
-from tests.experiments.invented import STEPS
+from coevolve_lab.store import RunReader
+from tests.experiments.conftest import AFTER, CONFIGS, EXPERIMENT, as_if
+from tests.experiments.invented import STEPS, invent
 
 
 def test_what_is_missing_is_named_and_in_no_frame(found: Results) -> None:
@@ -85,3 +88,33 @@ def test_nothing_finished_gives_empty_frames(plan: Plan, tmp_path: Path) -> None
     nothing = collect(plan, tmp_path)
     assert (nothing.scores.schema, nothing.scores.height, nothing.curves.height) == (SCORES, 0, 0)
     assert len(nothing.missing) == len(plan.cells)
+
+
+def test_columns_about_one_run_report_their_own_split_and_metric(tmp_path: Path) -> None:
+    columns = {
+        "tasks": {"of": "bfcl"},
+        "scenarios": {"of": "bfcl", "metric": "sgc"},
+        "others": {"of": "bfcl", "split": "validation"},
+    }
+    experiment = EXPERIMENT.model_validate(
+        {
+            "name": "columns",
+            "title": "t",
+            "arms": {"fixed": {"method": "grpo"}},
+            "environments": {
+                name: {**column, "initial": {"environment": {"options": {"held_out_tasks": 8}}}}
+                for name, column in columns.items()
+            },
+        }
+    )
+    plan = expand(experiment, "smoke", CONFIGS, seeds=[0])
+    invent(plan, tmp_path, AFTER)
+    found = collect(plan, tmp_path, "words")
+    (stored,) = {cell.key for cell in found.cells}
+    last = {e.split: e for e in RunReader(tmp_path / stored).records(Evaluation) if e.step == 2 * STEPS}
+    shown = {row["column"]: row for row in found.scores.iter_rows(named=True)}
+    assert found.scores["test"].all()
+    assert shown["tasks"]["score"] == last["held_out"].score
+    assert shown["others"]["score"] == last["validation"].score
+    assert shown["scenarios"]["score"] == pytest.approx(sgc(last["held_out"].outcomes) / 100)
+    assert shown["scenarios"]["tasks"] == len(by_scenario(last["held_out"].outcomes))

@@ -3,7 +3,7 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from coevolve_lab.errors import PolicyError
-from coevolve_lab.policy.chat import TemplateChat, signature, system_prompt
+from coevolve_lab.policy.chat import TemplateChat, in_syntax, signature, system_prompt
 from coevolve_lab.policy.tiny import END, PAD, TinyChat, train_tokenizer
 
 CORPUS = [
@@ -88,3 +88,10 @@ def test_code_agents_are_told_of_programs_and_not_of_tools():
 
 def test_signature_marks_optional_arguments():
     assert signature(TOOL["function"]) == "mv(source: string, to?: string)  Move a file"
+
+
+def test_a_format_is_made_for_another_syntax_of_the_same_model() -> None:
+    chat = TemplateChat(_tokenizer(), "python")
+    told = chat.text(in_syntax(chat, "code").prompt("hello", []))
+    assert "```python" in told
+    assert "```python" not in chat.text(chat.prompt("hello", []))
