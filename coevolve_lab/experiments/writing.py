@@ -113,6 +113,8 @@ def _state(results: Results) -> str:
         f"- Seeds: {', '.join(map(str, seeds))}. Runs: {finished} of {wanted} finished.",
         f"- Written on {date.today().isoformat()} from {results.folder.name}.",
     ]
+    if len(seeds) > 1 and not plan.experiment.own_warm_start:
+        lines.append("- All seeds begin with one policy: errors over seeds say nothing of what another would do.")
     if results.missing:
         lines.append(
             "- **Unfinished: these numbers will change.** Missing, and in no number below: "

@@ -8,7 +8,7 @@ import polars as pl
 from coevolve_lab.figures import style
 
 _TITLE = "Differences, paired by seed"
-_AXIS = "percentage points (thick: one standard error, thin: interval)"
+_AXIS = "percentage points (thick: one standard error, thin: 95% interval)"
 
 
 def paired_gains(gains: pl.DataFrame, title: str = _TITLE, dark: bool = False) -> go.Figure:
@@ -55,7 +55,11 @@ def paired_gains(gains: pl.DataFrame, title: str = _TITLE, dark: bool = False) -
         tickvals=list(range(len(pairs))), ticktext=pairs, range=[len(pairs) - 0.5, -0.5], rangemode="normal"
     )
     made.update_yaxes(showgrid=False)
-    return made.update_xaxes(showgrid=True, tickformat="+")
+    ends = [0.0, *gains["low"].drop_nulls(), *gains["high"].drop_nulls(), *gains["gain"]]
+    room = 0.05 * (max(ends) - min(ends))
+    return made.update_xaxes(
+        showgrid=True, tickformat="+", range=[100 * (min(ends) - room), 100 * (max(ends) + room)] if room else None
+    )
 
 
 def _ends(low: float | None, high: float | None) -> list[float | None]:
