@@ -75,10 +75,11 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         load_config(tmp_path / "nothing.yaml")
     for text, words in (
         ("rollout: [", "not valid YAML"),
+        ("name: caf\xe9", "not UTF-8"),
         ("- a\n- b\n", "mapping"),
         ("seeed: 1\n", r"bad\.yaml.*seeed"),
     ):
-        (tmp_path / "bad.yaml").write_text(text)
+        (tmp_path / "bad.yaml").write_text(text, encoding="latin-1")
         with pytest.raises(ConfigError, match=words):
             load_config(tmp_path / "bad.yaml")
 

@@ -103,10 +103,10 @@ class RunFolder:
             stored = _with_new_defaults(stored)
         if fingerprint(given) != fingerprint(stored):
             changes = "; ".join(_differences(stored, given))
-            raise StoreError(
-                f"{self.path} was started with another config ({changes}); open it without a config to go on as it "
-                "began, fork it to change settings, or use another run_dir"
-            )
+            remedy = "open it without a config to go on as it began, fork it to change settings, or use another run_dir"
+            if not self.committed_rounds():
+                remedy = "nothing is committed there, so delete it to begin anew, or use another run_dir"
+            raise StoreError(f"{self.path} was started with another config ({changes}); {remedy}")
 
     def write_config(self, config: Config | Mapping[str, Any], forked_from: Mapping[str, Any] | None = None) -> None:
         tree = _tree(config)

@@ -128,10 +128,14 @@ def test_create_needs_a_folder_of_its_own(writer: RunWriter, tmp_path: Path) -> 
 
 
 def test_another_config_is_refused_and_says_what_changed(writer: RunWriter) -> None:
+    other = Config.model_validate({"training": {"clip_low": 0.3}})
     writer.close()
-    with pytest.raises(StoreError, match=r"training\.clip_low: was 0\.2, now 0\.3"):
-        RunWriter.open(writer.run_dir, Config.model_validate({"training": {"clip_low": 0.3}}))
-    RunWriter.open(writer.run_dir, Config()).close()
+    with pytest.raises(StoreError, match=r"training\.clip_low: was 0\.2, now 0\.3.*nothing is committed.*delete"):
+        RunWriter.open(writer.run_dir, other)
+    with RunWriter.open(writer.run_dir, Config()) as again:
+        again.commit(0)
+    with pytest.raises(StoreError, match=r"now 0\.3.*fork it"):
+        RunWriter.open(writer.run_dir, other)
 
 
 def test_folders_that_cannot_be_opened(writer: RunWriter, tmp_path: Path) -> None:
