@@ -2,8 +2,10 @@
 
     from coevolve_lab import CoEvolve
     run = CoEvolve("configs/bfcl-tiny.yaml", run_dir="data/runs/first")
+    run.round()
 
-The names below load on first use, so that importing the package costs nothing.
+``CoEvolve`` is a run; all other names are views of one in JupyterLab, such as ``dashboard(run)``. They load on first
+use, so that importing the package costs nothing.
 """
 
 from __future__ import annotations

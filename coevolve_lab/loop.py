@@ -33,9 +33,16 @@ SEED_ATTEMPTS = 20  # batches of unguided exploration before D_0 is given up as 
 class CoEvolve(Stages):
     """One run, in a folder. Made with a config it starts the run or goes on with it; ``open`` needs the folder only.
 
+    >>> run = CoEvolve("configs/bfcl-tiny.yaml", "data/runs/first")
+    >>> run.rounds()                         # all of them; round() is one, start() plays them in a kernel of their own
+    >>> CoEvolve.open("data/runs/first")     # anywhere else, to look: tasks(), signals(), metrics(), sql(), ...
+
+    ``round`` calls, in this order, what can be called alone: seed_tasks once; rollout, train, find_signals (F times);
+    reflect, explore; abstract, validate, append; evaluate; commit. What was not committed is lost with ``close``.
+
     config: a YAML file, a mapping or a Config; overrides: top-level keys that replace or extend it, e.g.
-    ``CoEvolve(path, run_dir, seed=1, evolution={"mode": "uniform"})``. Raises ConfigError, StoreError (another config
-    in that folder), RunLockedError (another process writes to it).
+    ``CoEvolve(path, run_dir, seed=1, evolution={"mode": "uniform"})``; progress: bars. Raises ConfigError, StoreError
+    (another config in that folder), RunLockedError (another process writes to it).
     """
 
     # ---- whole rounds
@@ -77,7 +84,7 @@ class CoEvolve(Stages):
         return list(parts.task_set)
 
     def round(self) -> None:
-        """F training steps, one evolution, an evaluation if it is due, a commit.
+        """F (``training.steps_per_round``) training steps, one evolution, an evaluation if it is due, a commit.
 
         Interrupted and called again, it goes on with the stage that was interrupted. Raises ReviewPendingError while
         drafts of earlier rounds wait for a person; all that was done is committed then.
@@ -169,7 +176,7 @@ class CoEvolve(Stages):
         return evaluation
 
     def commit(self) -> None:
-        """Make this round count (design rule 7) and begin the next."""
+        """Make this round count: a kill loses at most what came after the last commit. Begins the next round."""
         parts = self._ready()
         self._write().commit(
             self.round_in_progress,

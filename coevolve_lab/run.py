@@ -77,7 +77,13 @@ class Run:
         return write_snapshot(self.run_dir)
 
     def fork(self, round: int, run_dir: str | Path | None = None, **changes: Any) -> Self:
-        """A new run that shares this one's rounds up to ``round`` and goes on with a changed config: what if?"""
+        """A new run that shares this one's rounds up to ``round`` and goes on with a changed config: what if?
+
+        >>> run.fork(round=1, signals={"rare": None})
+
+        run_dir: its folder (this one's with -fork1, -fork2, ...). Raises StoreError for a round that is not committed
+        and a folder that exists.
+        """
         target = Path(run_dir) if run_dir else free_folder(self.run_dir)
         config = load_config(self.config, **changes)
         copy_until(self.run_dir, target, round, config)
@@ -147,6 +153,7 @@ class Run:
 
     @property
     def reader(self) -> RunReader:
+        """The run's records, read without a lock: ``table``, ``records``, ``sql``, ``table_names``."""
         return self._reader
 
     def sql(self, query: str) -> pl.DataFrame:
@@ -154,15 +161,19 @@ class Run:
         return self.reader.sql(query)
 
     def tasks(self) -> pl.DataFrame:
+        """D_t, one row a task."""
         return self.reader.table("tasks")
 
     def trajectories(self) -> pl.DataFrame:
+        """One row an episode, of training and of evaluations (``purpose``); what was done in it is the table steps."""
         return self.reader.table("trajectories")
 
     def signals(self) -> pl.DataFrame:
+        """One row a mark on a trajectory."""
         return self.reader.table("signals")
 
     def verdicts(self) -> pl.DataFrame:
+        """One row a draft that was validated: outcome, reason, score."""
         return self.reader.table("verdicts")
 
     def metrics(self) -> pl.DataFrame:
@@ -177,7 +188,8 @@ class Run:
     # ---- people decide (``evolution.review``)
 
     def held(self) -> pl.DataFrame:
-        """Drafts that passed validation and wait for a person, oldest first; ``decided``: what was left about each."""
+        """Drafts that passed validation and wait for a person, oldest first; ``decided``: what one has left about each,
+        which is not yet in force."""
         return review.held(self.reader)
 
     def decide(

@@ -48,7 +48,8 @@ class Stages(Recording):
     # ---- stage 1: train, and read weakness signals off the rollouts (section 3.1)
 
     def rollout(self, tasks: Sequence[Task] | None = None) -> list[Trajectory]:
-        """K trajectories of each task at the training temperature; by default of a fresh sample of D_t."""
+        """K (``rollout.group_size``) trajectories of each task at the training temperature; tasks: by default a fresh
+        sample of D_t (``rollout.tasks_per_step``)."""
         parts = self._ready()
         draw = self._draw(parts.step + 1, self._calls["rollout"], tasks)
         episodes = len(draw.tasks) * self.config.rollout.group_size
@@ -107,7 +108,8 @@ class Stages(Recording):
         return contexts
 
     def explore(self, contexts: Sequence[ExplorationContext]) -> list[Triplet]:
-        """R rollouts of S steps for each context, in real sessions."""
+        """R rollouts of S steps for each context (``evolution.rollouts_per_context``, ``steps_per_rollout``), in real
+        sessions."""
         with self._stage("explore") as work:
             triplets = self._ready().explorer.explore(contexts, self._occasion("explore"))
             work.items = len(triplets)

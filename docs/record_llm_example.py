@@ -179,7 +179,7 @@ def record(out: Path) -> None:
         contexts = explorer.reflect([signal], group, [TASK], OCCASION)
         triplets = explorer.explore(contexts, OCCASION)
         drafts = explorer.abstract(triplets, contexts, OCCASION)
-        explorer.judge(drafts, OCCASION)
+        explorer.judge(drafts, OCCASION, max_steps=6)
         edited.abstract(triplets, contexts, AGAIN)
         if (len(contexts), len(triplets), len(drafts)) != (1, 12, 4):
             raise SystemExit(f"made {len(contexts)} contexts, {len(triplets)} triplets, {len(drafts)} drafts")

@@ -147,6 +147,8 @@ def test_fork_changes_settings_and_shares_rounds(say) -> None:
         (["run", "small.yaml", "x", "--set", "seed"], "--set takes key.path=value"),
         (["show", "nothing-here"], "does not exist"),
         (["fork", "first", "--round", "9"], "has no round 9"),
+        (["logs", "."], "is not a run"),
+        (["run", ".", "x"], ".: Is a directory"),
     ],
 )
 def test_errors_are_one_message_without_a_traceback(say, arguments: list[str], words: str) -> None:
@@ -155,6 +157,20 @@ def test_errors_are_one_message_without_a_traceback(say, arguments: list[str], w
     assert complaint.startswith("coevolve-lab: ")
     assert words in complaint
     assert "Traceback" not in complaint
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["reproduce", "table5", "--seeds", "-1"], "'-1' is not a whole number from 0"),
+        (["resume", "first", "--rounds", "half"], "'half' is not a whole number from 0"),
+        (["reproduce", "table5", "--jobs", "0"], "'0' is not a whole number from 1"),
+    ],
+)
+def test_counts_that_are_none(capsys: pytest.CaptureFixture[str], arguments: list[str], words: str) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    assert words in capsys.readouterr().err
 
 
 def test_settings_are_read_as_yaml() -> None:

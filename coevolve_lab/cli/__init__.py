@@ -32,6 +32,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `... | head` has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if error.filename is None:  # nothing that somebody typed
+            raise
+        print(f"{PROGRAM}: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 2
 
 
 def _how_to_go_on(args: argparse.Namespace) -> str:

@@ -35,17 +35,24 @@ def parser() -> argparse.ArgumentParser:
     resume = add("resume", commands.resume, "go on with a run under its own config")
     resume.add_argument("--rounds", type=_count, help="stop after this round (default: the config's)")
 
-    start = add("start", commands.start, "the same in a kernel of its own, which goes on when this shell is closed")
+    start = add(
+        "start", commands.start, "go on with a run in a kernel of its own, which stays when this shell is closed"
+    )
     start.add_argument("--rounds", type=_count, help="stop after this round (default: the config's)")
     start.add_argument(
-        "--import", dest="imports", action="append", default=[], metavar="MODULE", help="load this there first"
+        "--import",
+        dest="imports",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="load this module or .py file there first",
     )
     add("status", commands.status, "what a run does in the background")
-    add("pause", commands.pause, "pause it after the present stage; start goes on")
-    stop = add("stop", commands.stop, "end it once its round is committed; start goes on from there")
+    add("pause", commands.pause, "pause a background run after the present stage; start goes on")
+    stop = add("stop", commands.stop, "end a background run once its round is committed; start goes on from there")
     stop.add_argument("--discard", action="store_true", help="at once, without that round")
-    logs = add("logs", commands.logs, "what it printed")
-    logs.add_argument("-n", "--lines", type=_count, default=40, help="how many of the last lines (default: 40)")
+    logs = add("logs", commands.logs, "what a background run printed")
+    logs.add_argument("-n", "--lines", type=_positive, default=40, help="how many of the last lines (default: 40)")
 
     evaluate = add(
         "evaluate", commands.evaluate, "play a split greedily, with a run's latest policy or an API model", False
@@ -54,10 +61,10 @@ def parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--split", help="which one (default: environment.evaluation_split; with --model: test)")
     api = evaluate.add_argument_group("an API model", "the key comes from OPENAI_API_KEY, or the variable named")
     api.add_argument("--model", metavar="openai:NAME", help="any model behind an OpenAI-compatible interface")
-    api.add_argument("--env", help="environment (default: bfcl)")
+    api.add_argument("--env", help="the environment that it plays (default: bfcl)")
     api.add_argument("--base-url", help="the endpoint, ending in /v1 (default: OPENAI_BASE_URL, or OpenAI's own)")
     api.add_argument("--key-env", help="variable that holds the key")
-    api.add_argument("--connections", type=_count, help="calls in flight (default: 32)")
+    api.add_argument("--connections", type=_positive, help="calls in flight (default: 32)")
     api.add_argument("--prices", type=float, nargs=2, metavar=("IN", "OUT"), help="per 1M tokens")
     api.add_argument(
         "--max-cost", type=float, help="stop when this much is spent in all; with a larger sum the command goes on"
@@ -104,9 +111,13 @@ def parser() -> argparse.ArgumentParser:
     reproduce.add_argument("experiment", metavar="NAME", nargs="?", help="table5, figure3a, question, ... or a file")
     reproduce.add_argument("--list", action="store_true", help="name all, and how far each is at this scale")
     reproduce.add_argument("--scale", default="tiny", help="smoke, tiny or paper (default: tiny)")
-    reproduce.add_argument("--environments", nargs="+", metavar="NAME", help="(default: all that the scale has)")
+    reproduce.add_argument(
+        "--environments", nargs="+", metavar="NAME", help="only in these (default: all that the scale has)"
+    )
     reproduce.add_argument("--seeds", type=_count, nargs="+", help="(default: the experiment's at this scale)")
-    reproduce.add_argument("--jobs", type=_count, help="runs side by side (default: what this machine's cores allow)")
+    reproduce.add_argument(
+        "--jobs", type=_positive, help="runs side by side (default: what this machine's cores allow)"
+    )
     reproduce.add_argument("--dry-run", action="store_true", help="only say what would be played, and how long")
     reproduce.add_argument("--only-results", action="store_true", help="play nothing: write what finished runs give")
     reproduce.add_argument(
@@ -140,7 +151,12 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
 
 
 def _count(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{number} is negative")
-    return number
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 0")
+    return int(text)
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 1")
+    return int(text)

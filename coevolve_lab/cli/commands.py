@@ -12,7 +12,7 @@ from coevolve_lab.errors import ConfigError, StoreError
 if TYPE_CHECKING:
     import polars as pl
 
-    from coevolve_lab.background import RunStatus
+    from coevolve_lab.background import Background, RunStatus
     from coevolve_lab.loop import CoEvolve
     from coevolve_lab.records import Evaluation
 
@@ -59,9 +59,7 @@ def resume(args: argparse.Namespace) -> None:
 
 
 def start(args: argparse.Namespace) -> None:
-    from coevolve_lab.background import Background
-
-    background = Background(args.run_dir)
+    background = _background(args)
     if background.status().state != "paused":
         _print_status(background.start(args.rounds, args.imports))
     elif args.rounds is None and not args.imports:
@@ -71,27 +69,27 @@ def start(args: argparse.Namespace) -> None:
 
 
 def status(args: argparse.Namespace) -> None:
-    from coevolve_lab.background import Background
-
-    _print_status(Background(args.run_dir).status())
+    _print_status(_background(args).status())
 
 
 def pause(args: argparse.Namespace) -> None:
-    from coevolve_lab.background import Background
-
-    _print_status(Background(args.run_dir).pause())
+    _print_status(_background(args).pause())
 
 
 def stop(args: argparse.Namespace) -> None:
-    from coevolve_lab.background import Background
-
-    _print_status(Background(args.run_dir).stop(args.discard))
+    _print_status(_background(args).stop(args.discard))
 
 
 def logs(args: argparse.Namespace) -> None:
-    from coevolve_lab.background import Background
+    print(_background(args).logs(args.lines))
 
-    print(Background(args.run_dir).logs(args.lines))
+
+def _background(args: argparse.Namespace) -> Background:
+    from coevolve_lab.background import Background
+    from coevolve_lab.store import RunReader
+
+    RunReader(args.run_dir)  # says what a folder is that is no run
+    return Background(args.run_dir)
 
 
 def evaluate(args: argparse.Namespace) -> None:
@@ -139,7 +137,7 @@ def _evaluate_api(args: argparse.Namespace) -> None:
         price_prompt=prompt,
         price_completion=completion,
     )
-    limits = Limits(connections=max(1, args.connections), cost=args.max_cost)
+    limits = Limits(connections=args.connections, cost=args.max_cost)
     with tqdm(desc=f"{config.name} on {config.environment.evaluation_split}", unit="task") as bar:
 
         def show(played: int, total: int) -> None:
@@ -243,6 +241,7 @@ def fork(args: argparse.Namespace) -> None:
 
 
 def reproduce(args: argparse.Namespace) -> None:
+    from coevolve_lab.background.status import duration
     from coevolve_lab.experiments import RunsFailed, check, costs, expand, listing, load, play, write
 
     runs = Path(args.out) / "runs"
@@ -260,7 +259,7 @@ def reproduce(args: argparse.Namespace) -> None:
         print(as_text(expected))
         unknown, total = expected["minutes"].null_count(), expected["minutes"].sum()
         print(
-            f"about {total / jobs:.0f} min, {jobs} side by side"
+            f"about {duration(60 * float(total) / jobs)}, {jobs} side by side"
             + f"; nobody knows how long {unknown} take" * bool(unknown)
         )
         return
