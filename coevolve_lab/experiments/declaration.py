@@ -122,17 +122,11 @@ def load(name: str, folder: Path = FOLDER) -> Experiment:
         hint = f"; did you mean '{near[0]}'?" if near else f": {folder} holds none; run this in a clone of the project"
         raise ConfigError(f"no experiment '{name}'{hint} (coevolve-lab reproduce --list names all)")
     experiment: Experiment = _validated(Experiment, {"name": path.stem, **_mapping(path)}, path)
-    places: dict[tuple[str, str], str] = {}
     for arm, settings in experiment.arms.items():
         try:
             methods.find(settings.method)
         except ConfigError as error:
             raise ConfigError(f"{path}: arm '{arm}': {error}") from None
-        row = settings.row or arm
-        if (other := places.setdefault((row, settings.column), arm)) != arm:
-            raise ConfigError(
-                f"{path}: arms '{other}' and '{arm}' stand in row '{row}' of one column; give one another row or column"
-            )
     return experiment
 
 

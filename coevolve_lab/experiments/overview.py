@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
+from coevolve_lab import methods
 from coevolve_lab.errors import ConfigError
 from coevolve_lab.estimate import GPUS, estimate
 from coevolve_lab.experiments.declaration import FOLDER, Experiment, Scale, known, load, scales
@@ -66,14 +67,14 @@ def _state(experiment: Experiment, scale: str, offered: Mapping[str, Scale], run
 
 
 def _expected(wanted: Wanted, plan: Plan, clock: Clock) -> tuple[float | None, str]:
-    seconds = clock.expected(wanted)
+    seconds = clock.measured(wanted)
     if seconds is not None:
         return seconds / 60, "measured here"
     stated = plan.minutes.start if isinstance(wanted, Start) else plan.minutes.run
     if stated is not None:
         return stated, "scale's own statement"
-    if isinstance(wanted, Start) or wanted.config.rounds == 0:
-        return None, ""
+    if isinstance(wanted, Start) or wanted.config.rounds == 0 or methods.find(wanted.method).own_evaluation:
+        return None, ""  # an estimate is of training steps, and these make none
     try:
         rows = {row.name: row for row in estimate(wanted.config, GPU)}
     except ConfigError:

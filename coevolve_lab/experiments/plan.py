@@ -8,7 +8,7 @@ warm policy, the same evaluation before training.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -104,8 +104,9 @@ class Plan:
 
 
 def world_name(column: str, config: Config) -> str:
-    """How another world is on record: its column, and which world it was."""
-    return f"{column}-{fingerprint(config.environment.model_dump(mode='json'))}"
+    """How another world is on record: its column, and which world it was, played how (``loop.CoEvolve.evaluate``)."""
+    played = [config.environment.model_dump(mode="json"), config.rollout.model_dump(mode="json")]
+    return f"{column}-{fingerprint([*played, config.policy.call_syntax])}"
 
 
 def _both(one: Cell, other: Cell) -> Cell:
@@ -122,9 +123,10 @@ def expand(
     seeds: Sequence[int] | None = None,
     environments: Sequence[str] | None = None,
 ) -> Plan:
-    """The runs of an experiment. seeds, environments: only these; None: all that the scale has.
+    """The runs of an experiment. seeds, environments: only these, elsewhere too; None: all that the scale has.
 
-    Raises ConfigError for an unknown scale, arm, environment or setting, before anything is played.
+    Raises ConfigError for an unknown scale, arm, environment or setting, and for two scores in one place of the table,
+    before anything is played.
     """
     return expand_at(experiment, scale, scales(folder), seeds, environments)
 
@@ -147,10 +149,13 @@ def expand_at(
             f"{experiment.name}: scale '{scale}' names arm '{unknown[0]}'; arms: {', '.join(experiment.arms)}"
         )
     columns = experiment.environments or {name: Place() for name in size.environments}
+    anywhere = list(experiment.environments) or sorted(
+        {name for other in offered.values() for name in other.environments}
+    )
     for arm, settings in experiment.arms.items():
-        if experiment.environments and (strange := [name for name in settings.only if name not in columns]):
+        if strange := [name for name in settings.only if name not in anywhere]:
             raise ConfigError(
-                f"{experiment.name}, arm '{arm}': no column '{strange[0]}'; there are {', '.join(columns)}"
+                f"{experiment.name}, arm '{arm}': no column '{strange[0]}'; there are {', '.join(anywhere)}"
             )
     if strange := [name for name in environments or () if name not in size.environments]:
         raise ConfigError(
@@ -164,18 +169,44 @@ def expand_at(
     plain = {name: load_config(config, here.set) for name, config in size.configs.items()}
     splits = size.splits if here.splits is None else here.splits
     cells = [
-        _cell(experiment, plain, splits, column, arm, seed)
+        _cell(experiment, plain, chosen, splits, column, arm, seed)
         for seed in dict.fromkeys(seeds or here.seeds or size.seeds)
         for column in present
         for arm in (here.arms or experiment.arms)
         if column in (experiment.arms[arm].only or present)
     ]
+    if not cells:
+        raise ConfigError(f"{experiment.name}: no arm is played in {', '.join(present)}")
+    _check_places(experiment, cells)
     return Plan(experiment, scale, size.about, size.minutes, tuple(cells))
 
 
+def _check_places(experiment: Experiment, cells: Sequence[Cell]) -> None:
+    """Raises ConfigError for two scores of one seed in one place of the table: one of them would stand for both."""
+    taken: dict[tuple[int, str, str], Cell] = {}
+    for cell in cells:
+        row, own = experiment.place(cell.arm, cell.column)
+        for column in (own, *(other for other, _ in cell.elsewhere)):
+            if (place := (cell.seed, row, column)) in taken:
+                other = taken[place]
+                raise ConfigError(
+                    f"{experiment.name}: arm '{other.arm}', played in {other.column}, and arm '{cell.arm}', played in "
+                    f"{cell.column}, stand in row '{row}' of one column, {column}; give one another row or column, or "
+                    "play it in fewer columns (only)"
+                )
+            taken[place] = cell
+
+
 def _cell(
-    experiment: Experiment, plain: Mapping[str, Config], splits: tuple[str, ...], column: str, name: str, seed: int
+    experiment: Experiment,
+    plain: Mapping[str, Config],
+    chosen: Collection[str],
+    splits: tuple[str, ...],
+    column: str,
+    name: str,
+    seed: int,
 ) -> Cell:
+    """chosen: the environments that are played at all."""
     arm, place = experiment.arms[name], experiment.environments.get(column, Place())
     environment, method = place.of or column, methods.find(arm.method)
     of_seed: dict[str, Any] = {"seed": seed}
@@ -184,9 +215,15 @@ def _cell(
     try:
         begun = load_config(plain[environment], of_seed, place.initial, arm.initial)
         config = load_config(begun, method.changes, place.set, arm.set)
-        elsewhere = tuple((other, _world(world, config, plain)) for other, world in arm.elsewhere.items())
+        worlds = {other: _world(world, config, plain) for other, world in arm.elsewhere.items()}
     except ConfigError as error:
         raise ConfigError(f"{experiment.name}, arm '{name}': {error}") from None
+    warmed = any("warm_start" in part.initial.get("policy", {}) for part in (place, arm))
+    if warmed and begun.policy.model != "tiny":
+        raise ConfigError(
+            f"{experiment.name}, arm '{name}': only the tiny policy has a warm start to change, and at this scale "
+            f"policy.model is {begun.policy.model}"
+        )
     settled = {
         "seed": (seed, begun.seed, config.seed),
         "environment": (begun.environment, config.environment),
@@ -202,6 +239,12 @@ def _cell(
     start = Start(f"{environment}-start-s{seed}-{fingerprint(beginning)}", load_config(beginning))
     own = config.environment.evaluation_split
     reports = place.split or own
+    elsewhere = tuple((o, worlds[o]) for o, world in arm.elsewhere.items() if (world.of or environment) in chosen)
+    if method.own_evaluation and (reports != own or elsewhere):
+        raise ConfigError(
+            f"{experiment.name}, arm '{name}': {method.name} is a way to play '{own}', so it has no score on "
+            f"{reports if reports != own else elsewhere[0][0]}; leave it out there ('only', no 'elsewhere')"
+        )
     asked = tuple(dict.fromkeys((own, *splits, reports)))
     return Cell(name, column, environment, seed, method.name, start, config, asked, reports, place.metric, elsewhere)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from coevolve_lab import environments, methods
 from coevolve_lab.config import Config
-from coevolve_lab.errors import CoEvolveError
+from coevolve_lab.errors import CoEvolveError, ConfigError
 from coevolve_lab.experiments.folders import mark_finished
 from coevolve_lab.experiments.plan import REQUEST, Cell, Start, world_name
 from coevolve_lab.loop import CoEvolve
@@ -32,11 +32,10 @@ def play_start(start: Start, folder: Path) -> None:
 
 def play_cell(cell: Cell, folder: Path) -> None:
     """The run of a cell to its end; goes on after its last commit. Its start must be there (``play_start``)."""
+    _check_splits(cell)
     place = folder / cell.key
     if not place.exists():
         copy_until(folder / cell.start.key, place, 0, cell.config)
-    for _, config in cell.elsewhere:  # one that is not installed is better missed now than after the run
-        environments.make(config.environment.name, **config.environment.arguments())
     with CoEvolve(cell.config, place, progress=False) as run:
         method = methods.find(cell.method)
         method.rounds(run)
@@ -46,6 +45,17 @@ def play_cell(cell: Cell, folder: Path) -> None:
             _evaluate_once(run, config.environment.evaluation_split, config, world_name(column, config))
         run.snapshot()
     mark_finished(cell, folder)
+
+
+def _check_splits(cell: Cell) -> None:
+    """A world that is not installed, or has no such split, is better missed now than after the run."""
+    splits = [(cell.config, split) for split in cell.splits]
+    splits += [(config, config.environment.evaluation_split) for _, config in cell.elsewhere]
+    for config, split in splits:
+        world = environments.make(config.environment.name, **config.environment.arguments())
+        if split not in world.splits():
+            there = ", ".join(world.splits())
+            raise ConfigError(f"environment '{config.environment.name}' has no split '{split}'; it has {there}")
 
 
 def _evaluate_once(run: CoEvolve, split: str, elsewhere: Config | None = None, label: str = "") -> None:

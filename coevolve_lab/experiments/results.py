@@ -159,12 +159,12 @@ class Results:
         """The records of a finished cell's run, shared with other cells of the same run."""
         return self._readers[cell.key]
 
-    def evaluation_tasks(self, config: Config) -> list[Task]:
-        """The tasks of a config's evaluation split. Raises PrerequisiteError if its environment is not installed."""
-        key = fingerprint(config.environment.model_dump(mode="json"))
+    def evaluation_tasks(self, one: Played) -> list[Task]:
+        """The tasks that a run was evaluated on. Raises PrerequisiteError if their environment is not installed."""
+        environment = one.config.environment
+        key = fingerprint([environment.model_dump(mode="json"), one.split])
         if key not in self._tasks:
-            world = environments.make(config.environment.name, **config.environment.arguments())
-            self._tasks[key] = world.tasks(config.environment.evaluation_split)
+            self._tasks[key] = environments.make(environment.name, **environment.arguments()).tasks(one.split)
         return self._tasks[key]
 
 
@@ -190,10 +190,10 @@ def _played(plan: Plan, cell: Cell, reader: RunReader) -> list[Played]:
     by_split: dict[str, list[Evaluation]] = {}
     for evaluation in sorted(reader.records(Evaluation), key=lambda e: (e.step, e.round)):
         by_split.setdefault(evaluation.split, []).append(evaluation)
+    measured = _of_scenarios if cell.metric == "sgc" else _of_tasks
     found = []
     if reported := by_split.pop(cell.reports, ()):
-        evaluations = tuple(_of_scenarios(e) if cell.metric == "sgc" else e for e in reported)
-        found.append(Played(cell, row, column, cell.reports, True, cell.config, evaluations))
+        found.append(Played(cell, row, column, cell.reports, True, cell.config, tuple(map(measured, reported))))
     if cell.reports != cell.config.environment.evaluation_split:  # that one is another column's
         by_split.pop(cell.config.environment.evaluation_split, None)
     for split, evaluated in by_split.items():
@@ -201,8 +201,12 @@ def _played(plan: Plan, cell: Cell, reader: RunReader) -> list[Played]:
             other, config = elsewhere[split]
             found.append(Played(cell, row, other, config.environment.evaluation_split, True, config, tuple(evaluated)))
         elif split in cell.splits:  # others were asked for by another experiment that has the same run
-            found.append(Played(cell, row, column, split, False, cell.config, tuple(evaluated)))
+            found.append(Played(cell, row, column, split, False, cell.config, tuple(map(measured, evaluated))))
     return found
+
+
+def _of_tasks(evaluation: Evaluation) -> Evaluation:
+    return evaluation
 
 
 def _of_scenarios(evaluation: Evaluation) -> Evaluation:

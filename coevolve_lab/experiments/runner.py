@@ -110,13 +110,19 @@ class Clock:
     def add(self, wanted: Wanted, seconds: float) -> None:
         self._seen.setdefault(_like(wanted), []).append(seconds)
 
-    def expected(self, wanted: Wanted) -> float | None:
-        """Mean seconds of its like, else of all; None while nothing was played."""
-        seen = self._seen.get(_like(wanted)) or [value for values in self._seen.values() for value in values]
+    def measured(self, wanted: Wanted) -> float | None:
+        """Mean seconds of its like (environment and method); None while none was played."""
+        seen = self._seen.get(_like(wanted))
         return fmean(seen) if seen else None
 
+    def _guessed(self, wanted: Wanted) -> float | None:
+        """As ``measured``, else of all that was played."""
+        known = self.measured(wanted)
+        every = [value for values in self._seen.values() for value in values]
+        return known if known is not None or not every else fmean(every)
+
     def left(self, wanted: list[Wanted], jobs: int) -> str:
-        expected = [self.expected(one) for one in wanted]
+        expected = [self._guessed(one) for one in wanted]
         if not wanted or None in expected:
             return ""
         return f", about {sum(e for e in expected if e) / min(jobs, len(wanted)) / 60:.0f} min left"

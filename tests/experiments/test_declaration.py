@@ -51,7 +51,6 @@ def test_a_scale_has_its_configs_with_its_own_settings(tmp_path: Path) -> None:
         ("[1, 2]", "mapping"),
         ("title: t\narms: {}", "arms"),
         ("title: t\ncompares: table five\narms: {a: {method: grpo}}", "compares"),
-        ("title: t\narms: {a: {method: grpo, row: R}, b: {method: coevolve, row: R}}", "row 'R'"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_named(tmp_path: Path, text: str, named: str) -> None:

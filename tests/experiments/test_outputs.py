@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -11,14 +12,16 @@ import pytest
 
 from coevolve_lab import paper
 from coevolve_lab.evaluation.paired import paired
-from coevolve_lab.experiments.declaration import known, load
+from coevolve_lab.experiments.declaration import Place, known, load
 from coevolve_lab.experiments.outputs import OUTPUTS
 from coevolve_lab.experiments.outputs.artefact import markdown, shown, signed
 from coevolve_lab.experiments.outputs.gains import pairs
-from coevolve_lab.experiments.plan import Plan
+from coevolve_lab.experiments.plan import Plan, expand
 from coevolve_lab.experiments.results import Results, collect
-from tests.experiments.conftest import CONFIGS, as_if
-from tests.experiments.invented import STAGES
+from tests.experiments.conftest import AFTER, CONFIGS, EXPERIMENT, as_if
+from tests.experiments.invented import STAGES, invent
+
+SIZES = (("here", 8), ("there", 9))
 
 
 def made(name: str, results: Results, which: str | None = None):
@@ -130,6 +133,30 @@ def test_costs_are_in_the_units_of_table_7(plan: Plan, runs: Path) -> None:
     assert own["feedback_time_ratio_percent"] == pytest.approx(100 * feedback / sum(STAGES.values()), rel=0.25)
     assert own["single_feedback_cost_s"] == pytest.approx(feedback, rel=0.25)
     assert dict(frame.select("environment", "published").iter_rows())["single_feedback_cost_s"] == 480
+
+
+def test_two_environments_are_not_mixed(tmp_path: Path) -> None:
+    columns = {
+        name: {"of": "bfcl", "initial": {"environment": {"options": {"held_out_tasks": n}}}} for name, n in SIZES
+    }
+    two = EXPERIMENT.model_copy(update={"environments": {name: Place.model_validate(c) for name, c in columns.items()}})
+    arms = {name: arm.model_copy(update={"elsewhere": {}}) for name, arm in two.arms.items()}
+    plan = expand(two.model_copy(update={"arms": arms, "compares": "table 15"}), "smoke", CONFIGS, seeds=[0])
+    invent(plan, tmp_path, AFTER)
+    results = collect(plan, tmp_path, "words")
+    by_column = {artefact.name: artefact for artefact in OUTPUTS["costs"](results)}
+    assert set(by_column) == {"costs", "stages_here", "stages_there"}
+    for column in ("here", "there"):
+        one = results.by_seed("feedback", column)[0]
+        spent = results.reader(one.cell).sql("select sum(seconds) from stage_costs where round > 0").item()
+        assert by_column[f"stages_{column}"].frame["seconds"].sum() == pytest.approx(spent)
+        assert f"| feedback, {column} | 5 |" in made("diversity", results).text
+
+
+def test_tools_of_scenarios_are_not_guessed(plan: Plan, runs: Path) -> None:
+    by_scenario = replace(plan, cells=tuple(replace(c, metric="sgc", elsewhere=()) for c in plan.cells))
+    (only,) = OUTPUTS["tools"](collect(by_scenario, runs, "words"))
+    assert "No finished run" in only.text
 
 
 def test_diversity_stands_beside_table_15_by_training_step(plan: Plan, runs: Path) -> None:

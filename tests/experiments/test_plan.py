@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from coevolve_lab.config import load_config
 from coevolve_lab.errors import ConfigError
 from coevolve_lab.experiments.declaration import known, load
-from coevolve_lab.experiments.plan import REQUEST, expand
+from coevolve_lab.experiments.plan import REQUEST, expand, world_name
 from tests.experiments.conftest import CONFIGS, written
 
 
@@ -16,10 +17,16 @@ from tests.experiments.conftest import CONFIGS, written
 def test_every_experiment_that_comes_with_the_project_expands(name: str) -> None:
     experiment = load(name, CONFIGS)
     assert experiment.name == name
-    for scale in ("smoke", "tiny", "paper"):
+    of_tiny_policies = name.startswith("question")
+    for scale in ("smoke", "tiny") if of_tiny_policies else ("smoke", "tiny", "paper"):
         plan = expand(experiment, scale, CONFIGS, seeds=[0])
         assert {cell.column for cell in plan.cells} <= {"bfcl", "appworld", *experiment.environments}
         assert len({cell.key: cell.config for cell in plan.cells}) == len(plan.runs) > 0
+
+
+def test_a_warm_start_is_not_changed_for_a_model_that_has_none() -> None:
+    with pytest.raises(ConfigError, match=r"only the tiny policy has a warm start.*Qwen3-4B"):
+        expand(load("question", CONFIGS), "paper", CONFIGS)
 
 
 def test_arms_of_a_seed_begin_alike_unless_they_say_otherwise(tmp_path: Path) -> None:
@@ -80,6 +87,11 @@ def test_a_column_may_be_a_special_case_of_an_environment(tmp_path: Path) -> Non
         ("title: t\narms: {a: {method: grpo, elsewhere: {x: {of: webshop}}}}", "arm 'a'.*'webshop'; there are bfcl"),
         ("title: t\nenvironments: {x: {of: bfcl}}\narms: {a: {method: grpo, only: [y]}}", "no column 'y'; there are x"),
         ("title: t\narms: {a: {method: grpo, set: {evolution: {initial_tasks: 5}}}}", "under 'initial'"),
+        ("title: t\narms: {a: {method: grpo, only: [bcfl]}}", "no column 'bcfl'"),
+        ("title: t\narms: {a: {method: grpo, row: R}, b: {method: coevolve, row: R}}", "'a'.*'b'.*row 'R'.*bfcl"),
+        ("title: t\narms: {a: {method: grpo, elsewhere: {bfcl: {of: bfcl}}}}", "row 'a' of one column, bfcl"),
+        ("title: t\narms: {a: {method: reflexion, elsewhere: {x: {}}}}", "no score on x"),
+        ("title: t\nenvironments: {x: {of: bfcl, split: test}}\narms: {a: {method: reflexion}}", "no score on test"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_named_before_anything_is_played(tmp_path: Path, text: str, named: str) -> None:
@@ -165,6 +177,43 @@ def test_only_some_environments_may_be_played(tmp_path: Path) -> None:
     assert {c.column for c in expand(experiment, "small", tmp_path, environments=["other"]).cells} == {"other"}
     with pytest.raises(ConfigError, match="has no environment 'othr'; there are bfcl, other"):
         expand(experiment, "small", tmp_path, environments=["othr"])
+
+
+def test_an_environment_that_is_not_played_is_not_played_elsewhere_either(tmp_path: Path) -> None:
+    experiment = written(tmp_path, TWO_WORLDS)
+    with_two_environments(tmp_path)
+    cells = expand(experiment, "small", tmp_path, seeds=[0], environments=["bfcl"]).cells
+    assert {cell.arm for cell in cells} == {"none", "trained"}
+    assert not any(cell.elsewhere for cell in cells)
+
+
+def test_a_plan_without_a_run_is_an_error(tmp_path: Path) -> None:
+    experiment = written(tmp_path, "title: t\narms: {a: {method: grpo, only: [other]}}")
+    with_two_environments(tmp_path)
+    assert [cell.column for cell in expand(experiment, "small", tmp_path, seeds=[0]).cells] == ["other"]
+    with pytest.raises(ConfigError, match="no arm is played in bfcl"):
+        expand(experiment, "small", tmp_path, environments=["bfcl"])
+
+
+def test_one_row_may_have_an_arm_for_each_column(tmp_path: Path) -> None:
+    experiment = written(
+        tmp_path,
+        "title: t\narms:\n  a: {method: grpo, row: R, only: [bfcl]}\n  b: {method: coevolve, row: R, only: [other]}\n",
+    )
+    with_two_environments(tmp_path)
+    cells = expand(experiment, "small", tmp_path, seeds=[0]).cells
+    assert [(cell.arm, cell.column) for cell in cells] == [("a", "bfcl"), ("b", "other")]
+
+
+def test_another_world_is_told_apart_by_how_it_is_played() -> None:
+    config = load_config({})
+    others = [
+        load_config(config, {"rollout": {"max_response_tokens": 100}}),
+        load_config(config, {"policy": {"call_syntax": "code"}}),
+        load_config(config, {"environment": {"max_steps": 3}}),
+    ]
+    assert len({world_name("x", one) for one in (config, *others)}) == 4
+    assert world_name("x", load_config(config, {"rounds": 7})) == world_name("x", config)
 
 
 def with_two_environments(folder: Path) -> None:

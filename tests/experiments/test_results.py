@@ -62,7 +62,7 @@ def test_a_place_has_its_runs_by_seed(found: Results) -> None:
     assert found.by_seed("uniform", "messages") == {}
     valid = found.by_seed("fixed", "here", "validation")
     assert {one.split for one in valid.values()} == {"validation"}
-    assert len(found.evaluation_tasks(valid[0].config)) == len(valid[0].last.outcomes)
+    assert len(found.evaluation_tasks(valid[0])) == len(valid[0].last.outcomes)
 
 
 def test_rows_and_columns_of_the_experiment_override_names(plan: Plan, runs: Path) -> None:
@@ -118,3 +118,6 @@ def test_columns_about_one_run_report_their_own_split_and_metric(tmp_path: Path)
     assert shown["others"]["score"] == last["validation"].score
     assert shown["scenarios"]["score"] == pytest.approx(sgc(last["held_out"].outcomes) / 100)
     assert shown["scenarios"]["tasks"] == len(by_scenario(last["held_out"].outcomes))
+    for one in found.played:
+        if one.column != "scenarios":
+            assert {task.id for task in found.evaluation_tasks(one)} == set(one.last.outcomes)

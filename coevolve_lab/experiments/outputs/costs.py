@@ -18,19 +18,19 @@ elsewhere. score_before is that of {first} with the same seed, as in the paper."
 
 
 def costs(results: Results) -> list[Artefact]:
-    """The last method of the experiment (with feedback) against the first (without), and its stages as a figure."""
+    """The last method of the experiment (with feedback) against the first (without); a column's stages as a figure."""
     if len(results.rows) < 2:
         return [Artefact("costs", "Cost of feedback", "Needs a finished run with feedback and one without.")]
     first, other = results.rows[0], results.rows[-1]
     rows: list[tuple[str, str, int, float]] = []
-    stages = []
+    stages: dict[str, list[pl.DataFrame]] = {}
     for column in results.columns:
         without, having = results.by_seed(first, column), results.by_seed(other, column)
         for seed, one in having.items():
             spent = _stages(results, one)
             if spent.is_empty():
                 continue
-            stages.append(spent)
+            stages.setdefault(column, []).append(spent)
             rows += [(column, name, seed, value) for name, value in _seconds(spent).items()]
             if seed in without:
                 gained = _gain(without[seed].last.score, one.last.score)
@@ -40,9 +40,14 @@ def costs(results: Results) -> list[Artefact]:
     own = pl.DataFrame(rows, schema=["method", "environment", "seed", "score"], orient="row")
     frame = paper.side_by_side(own, TABLE, scale=1)
     here = frame.filter(pl.col("method").is_in(own["method"].unique().to_list()))
-    mean = pl.concat(stages).with_columns(pl.col("seconds") / len(stages))
     text = f"{paper.markdown(here)}\n{_NOTE.format(first=first)}\n"
-    return [Artefact("costs", "Cost of feedback", text, frame, figures.cost_share(mean))]
+    made = [Artefact("costs", "Cost of feedback", text, frame)]
+    for column, of_seeds in stages.items():
+        every = pl.concat(of_seeds).group_by("round", "stage", maintain_order=True)
+        mean = every.agg(pl.col("seconds").sum() / len(of_seeds))
+        text = f"Seconds of {other} by round and stage: mean over seeds ({len(of_seeds)})."
+        made.append(Artefact(f"stages_{column}", f"Stages: {column}", text, mean, figures.cost_share(mean)))
+    return made
 
 
 def _stages(results: Results, one: Played) -> pl.DataFrame:

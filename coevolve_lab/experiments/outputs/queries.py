@@ -63,12 +63,12 @@ def _beside(results: Results, frame: pl.DataFrame) -> Artefact:
 
 def _diversity_text(results: Results, frame: pl.DataFrame) -> str:
     lines = []
-    for row in results.rows:
-        own = frame.filter(pl.col("row") == row)
+    for row, column in frame.select("row", "column").unique(maintain_order=True).iter_rows():
+        own = frame.filter(pl.col("row") == row, pl.col("column") == column)
         for step in own["step"].unique().sort():
             there = own.filter(pl.col("step") == step)
             values = (shown(there[name].drop_nulls().to_list(), 1, 100, count=False) for name in _SHOWN)
-            lines.append([row, str(step), shown(there["tasks"].to_list(), 0, count=False), *values])
+            lines.append([f"{row}, {column}", str(step), shown(there["tasks"].to_list(), 0, count=False), *values])
     note = (
         f"Percent, mean ± standard error over seeds, on {label(results.embedding)}. SR: similarity to the {NEIGHBOURS} "
         "nearest other tasks, low is diverse. ED_rel: distance from the evaluation tasks. new: tasks that entered at "
@@ -138,4 +138,4 @@ def similarity(results: Results) -> list[Artefact]:
 
 def _embedded(results: Results, one: Played) -> Embedded:
     tasks = results.reader(one.cell).records(Task)
-    return embedded(tasks, results.evaluation_tasks(one.config), results.embedding)
+    return embedded(tasks, results.evaluation_tasks(one), results.embedding)

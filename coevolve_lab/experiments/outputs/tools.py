@@ -24,6 +24,7 @@ MEASURES = {
     "task_set": "tasks in D_t",
 }
 _PLAIN_NUMBERS = ("effective_groups", "task_set")
+_NOTHING = "No finished run was evaluated before and after training on tasks whose solutions say what tools they need."
 _NOTE = """\
 Percent of the tasks that need a tool and were solved, each tool counting alike: mean ± standard error over seeds (n).
 The tools that are weakest before training are chosen by that evaluation, so part of their rise is chance going back to
@@ -31,15 +32,20 @@ the mean; it is the same for all methods that began at the same start, and cance
 
 
 def tools(results: Results) -> list[Artefact]:
-    """One table of measures by method and column; each tool's rates as CSV; the weakest quarter as a figure."""
+    """One table of measures by method and column; each tool's rates as CSV; the weakest quarter as a figure.
+
+    Columns of tasks without solutions, and of scenarios, are left out: nobody knows which tools those need.
+    """
     measured, rates = [], []
     for one in results.played:
         if one.test and one.before is not None:
             by_tool = tool_rates(results, one)
+            if by_tool.is_empty():  # tasks without solutions, or scenarios in place of tasks
+                continue
             rates.append(one.placed(by_tool))
             measured.append(one.placed(pl.DataFrame(_measures(by_tool) | _groups(results.reader(one.cell)))))
     if not measured:
-        return [Artefact("tools", "Tools", "No finished run was evaluated before training and after it.")]
+        return [Artefact("tools", "Tools", _NOTHING)]
     frame = pl.concat(measured)
     weak = frame.select(method="row", environment="column", seed="seed", score="weak_after")
     figure = figures.method_scores(weak, title="Tools that were the weakest quarter before training, after it")
@@ -52,7 +58,7 @@ def tools(results: Results) -> list[Artefact]:
 def tool_rates(results: Results, one: Played) -> pl.DataFrame:
     """Columns tool, tasks, before, after of one run (``figures.tool_rates``), on the split that was played."""
     tasks = pl.DataFrame(
-        [{"id": t.id, "solution": [list(turn) for turn in t.solution]} for t in results.evaluation_tasks(one.config)],
+        [{"id": t.id, "solution": [list(turn) for turn in t.solution]} for t in results.evaluation_tasks(one)],
         schema={"id": pl.String, "solution": pl.List(pl.List(pl.String))},
     )
     assert one.before is not None
@@ -60,8 +66,6 @@ def tool_rates(results: Results, one: Played) -> pl.DataFrame:
 
 
 def _measures(rates: pl.DataFrame) -> dict[str, float]:
-    if rates.is_empty():
-        raise ValueError("the evaluation tasks have no solutions, so nobody knows which tools they need")
     quarter = max(1, rates.height // QUARTER)
     weak = rates.sort("before", "tool").head(quarter)
     return {
