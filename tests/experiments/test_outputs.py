@@ -60,6 +60,12 @@ def test_scores_are_means_with_standard_errors_over_seeds(found: Results) -> Non
     assert "before" not in made("scores", found, "scores_validation").text
 
 
+def test_scores_come_with_the_sizes_of_the_task_sets(found: Results) -> None:
+    (cell,) = (cell for cell in found.cells if (cell.arm, cell.seed) == ("fixed", 0))
+    stored = found.reader(cell).table("tasks").height
+    assert f"mean over seeds: fixed, here: {stored};" in made("scores", found).text
+
+
 def test_published_scores_stand_in_columns_of_their_own(plan: Plan, runs: Path) -> None:
     rows = {"fixed": "synthetic_data", "uniform": "uniform_append", "feedback": "feedback"}
     results = collect(as_if(plan, "table 3", rows), runs)

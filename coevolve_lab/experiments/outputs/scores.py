@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import fmean
+
 import polars as pl
 
 from coevolve_lab import figures, paper
@@ -29,7 +31,8 @@ def _reported(results: Results) -> Artefact:
     number = published_table(results.plan.experiment.compares)
     if number is None:
         figure = figures.method_scores(long)
-        return Artefact("scores", "Scores", _plain_text(results, own), _summary(own), figure)
+        text = f"{_plain_text(results, own)}\n\n{_sizes(results)}"
+        return Artefact("scores", "Scores", text, _summary(own), figure)
     compared = paper.side_by_side(long, number)
     columns = long["environment"].unique().to_list()
     here = compared.filter(pl.col("environment").is_in(columns))
@@ -37,8 +40,19 @@ def _reported(results: Results) -> Artefact:
     text = f"Percent.\n\n{paper.markdown(here)}"
     if left_out:
         text += f"\nThe CSV file also has the {left_out} published columns of other benchmarks, without own scores.\n"
+    text += f"\n{_sizes(results)}\n"
     published = here.select("method", "environment", "published").drop_nulls()
     return Artefact("scores", "Scores", text, compared, figures.method_scores(long, published))
+
+
+def _sizes(results: Results) -> str:
+    """How many tasks the policies were trained on: methods that differ in that, too, are not compared in one thing."""
+    sizes: dict[str, list[int]] = {}
+    for one in results.reported:
+        place = one.row if len(results.columns) == 1 else f"{one.row}, {one.column}"
+        sizes.setdefault(place, []).append(results.reader(one.cell).sql("select count(*) as n from tasks").item())
+    listed = "; ".join(f"{place}: {fmean(found):.0f}" for place, found in sizes.items())
+    return f"Tasks in D_t at the end, mean over seeds: {listed}."
 
 
 def _summary(own: pl.DataFrame) -> pl.DataFrame:
