@@ -50,7 +50,7 @@ def overview(into: Path) -> str:
     lines = [HEAD]
     for name in (name for name in known() if (into / name / "results.md").is_file()):
         experiment = load(name)
-        pictures = sorted(path.name for path in (into / name).glob("*.png"))
+        pictures = re.findall(r"^!\[.*\]\((.*\.png)\)$", (into / name / "results.md").read_text("utf-8"), re.MULTILINE)
         lines.append(f"## {experiment.title}\n\n[{name}]({name}/results.md)")
         if pictures:
             lines.append(f"[![{experiment.title}]({name}/{pictures[0]})]({name}/results.md)")

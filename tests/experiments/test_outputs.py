@@ -14,12 +14,12 @@ from coevolve_lab import paper
 from coevolve_lab.evaluation.paired import paired
 from coevolve_lab.experiments.declaration import Place, known, load
 from coevolve_lab.experiments.outputs import OUTPUTS
-from coevolve_lab.experiments.outputs.artefact import markdown, shown, signed
+from coevolve_lab.experiments.outputs.artefact import markdown, shown, shown_p, signed
 from coevolve_lab.experiments.outputs.gains import pairs
 from coevolve_lab.experiments.plan import Plan, expand
 from coevolve_lab.experiments.results import Results, collect
 from tests.experiments.conftest import AFTER, CONFIGS, EXPERIMENT, as_if
-from tests.experiments.invented import STAGES, invent
+from tests.experiments.invented import STAGES, STEPS, invent
 
 SIZES = (("here", 8), ("there", 9))
 
@@ -185,6 +185,7 @@ def test_maps_are_of_the_first_seed_and_hold_all_its_tasks(found: Results) -> No
     artefact = made("map", found, "map_feedback_here")
     assert artefact.frame.height == 36
     assert "Seed 0" in artefact.text
+    assert artefact.frame["step"].unique().sort().to_list() == [0, STEPS, 2 * STEPS]
 
 
 def test_signals_count_seeds_without_a_kind_as_none(found: Results) -> None:
@@ -205,3 +206,8 @@ def test_numbers_are_written_alike() -> None:
     assert shown([]) == ""
     assert (signed(1.234), signed(-0.5), signed(None)) == ("+1.23", "-0.50", "")
     assert markdown(["", "a|b"], [["x", "1"]]).splitlines() == ["|  | a\\|b |", "| --- | ---: |", "| x | 1 |"]
+
+
+@pytest.mark.parametrize(("value", "text"), [(None, ""), (0.0004, "< 0.001"), (0.0006, "0.001"), (1.0, "1.000")])
+def test_small_p_values_are_never_nought(value: float | None, text: str) -> None:
+    assert shown_p(value) == text

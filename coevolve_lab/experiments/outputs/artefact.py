@@ -55,6 +55,13 @@ def signed(value: float | None, digits: int = 2) -> str:
     return "" if value is None else f"{value:+.{digits}f}"
 
 
+def shown_p(p_value: float | None) -> str:
+    """A p-value with three digits; "" for None."""
+    if p_value is None:
+        return ""
+    return "< 0.001" if p_value < 0.0005 else f"{p_value:.3f}"
+
+
 def published_table(compares: str | None) -> int | None:
     """The number of the paper's table that an experiment compares with; None for a figure or nothing."""
     kind, _, label = (compares or "").partition(" ")

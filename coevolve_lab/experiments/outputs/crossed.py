@@ -6,7 +6,7 @@ import polars as pl
 
 from coevolve_lab import figures, paper
 from coevolve_lab.evaluation.paired import Paired, mcnemar, paired
-from coevolve_lab.experiments.outputs.artefact import Artefact, markdown, published_table
+from coevolve_lab.experiments.outputs.artefact import Artefact, markdown, published_table, shown_p
 from coevolve_lab.experiments.results import Results
 
 TABLE = 8
@@ -53,4 +53,4 @@ def _crossed(results: Results, column: str, first: str, other: str, pairs: dict[
 
 def _line(name: str, counts: tuple[int, ...], p_value: float) -> list[str]:
     total = sum(counts)
-    return [name, *(f"{n} ({n / total:.1%})" for n in counts), f"{p_value:.3f}"]
+    return [name, *(f"{n} ({n / total:.1%})" for n in counts), shown_p(p_value)]

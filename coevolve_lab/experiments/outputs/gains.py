@@ -9,7 +9,7 @@ import polars as pl
 
 from coevolve_lab import figures
 from coevolve_lab.evaluation.paired_seeds import LEVEL, Gain, gain
-from coevolve_lab.experiments.outputs.artefact import Artefact, markdown, signed
+from coevolve_lab.experiments.outputs.artefact import Artefact, markdown, shown_p, signed
 from coevolve_lab.experiments.results import Results
 
 FEW = 5  # methods of which every two are compared; of more, each with the first only
@@ -71,7 +71,7 @@ def text(frame: pl.DataFrame) -> str:
             signed(100 * row["gain"]),
             "" if row["stderr"] is None else f"{100 * row['stderr']:.2f}",
             f"{signed(100 * row['low'])} to {signed(100 * row['high'])}",
-            "" if row["p_value"] is None else f"{row['p_value']:.3f}",
+            shown_p(row["p_value"]),
             str(row["seeds"]),
         ]
         for row in frame.iter_rows(named=True)

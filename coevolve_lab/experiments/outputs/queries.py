@@ -31,8 +31,7 @@ def diversity(results: Results) -> list[Artefact]:
     frames = []
     for one in results.reported:
         measured = growth(_embedded(results, one))
-        steps = dict(results.reader(one.cell).sql("select round, max(step) from updates group by round").iter_rows())
-        step = pl.col("round").replace_strict(steps, default=0, return_dtype=pl.Int64).alias("step")
+        step = pl.col("round").replace_strict(_steps(results, one), default=0, return_dtype=pl.Int64).alias("step")
         frames.append(one.placed(measured.select(step, pl.all())))
     if not frames:
         return [Artefact("diversity", "Diversity and relevance", "No run is finished yet.")]
@@ -89,18 +88,18 @@ def task_map(results: Results) -> list[Artefact]:
             found = _embedded(results, one)
             if len(found.tasks) < _FEWEST:
                 continue
-            flat = project(found.vectors)
+            flat, steps = project(found.vectors), _steps(results, one)
             points = pl.DataFrame(
                 {
                     "x": flat[:, 0],
                     "y": flat[:, 1],
                     "origin": [task.origin for task in found.tasks],
-                    "step": [task.round for task in found.tasks],
+                    "step": [steps.get(task.round, 0) for task in found.tasks],
                     "task": [task.id for task in found.tasks],
                 }
             )
             text = (
-                f"Seed {one.cell.seed}: t-SNE of {label(found.model)}, made of all tasks at once; step is the round. "
+                f"Seed {one.cell.seed}: t-SNE of {label(found.model)}, made of all tasks at once. "
                 "What is near is alike; distances between clusters mean nothing. The paper published the picture only."
             )
             name = f"map_{row}_{column}".replace(" ", "-")
@@ -139,3 +138,8 @@ def similarity(results: Results) -> list[Artefact]:
 def _embedded(results: Results, one: Played) -> Embedded:
     tasks = results.reader(one.cell).records(Task)
     return embedded(tasks, results.evaluation_tasks(one), results.embedding)
+
+
+def _steps(results: Results, one: Played) -> dict[int, int]:
+    """Training steps done when a round's tasks entered, by round."""
+    return dict(results.reader(one.cell).sql("select round, max(step) from updates group by round").iter_rows())
