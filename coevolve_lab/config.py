@@ -325,7 +325,7 @@ def load_config(
         tree, where = dict(source), "config"
     else:
         where = str(source)
-        tree = _read_yaml(Path(source))
+        tree = _with_base(Path(source))
     for change in (*changes, overrides):
         tree = _merged(tree, change)
     try:
@@ -334,19 +334,25 @@ def load_config(
         raise ConfigError(_explain(error, where)) from None
 
 
-def _read_yaml(path: Path) -> dict[str, Any]:
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file. Raises ConfigError naming what is wrong with the file."""
     try:
         tree = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ConfigError(f"no config file {path}; the ones that come with the project are in configs/") from None
+        raise ConfigError(f"no file {path}; those that come with the project are in configs/ of a clone") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text: {error}") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{path} is not valid YAML: {error}") from None
     if not isinstance(tree, dict):
         raise ConfigError(f"{path} must hold a mapping of settings, not {type(tree).__name__}")
+    return tree
+
+
+def _with_base(path: Path) -> dict[str, Any]:
+    tree = read_yaml(path)
     base = tree.pop("base", None)
-    return _merged(_read_yaml(path.parent / base), tree) if base else tree
+    return _merged(_with_base(path.parent / base), tree) if base else tree
 
 
 def _merged(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

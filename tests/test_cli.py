@@ -142,7 +142,7 @@ def test_fork_changes_settings_and_shares_rounds(say) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["run", "nowhere.yaml", "x"], "no config file nowhere.yaml"),
+        (["run", "nowhere.yaml", "x"], "no file nowhere.yaml"),
         (["run", "small.yaml", "x", "--set", "training.learningrate=1"], "did you mean 'learning_rate'"),
         (["run", "small.yaml", "x", "--set", "seed"], "--set takes key.path=value"),
         (["show", "nothing-here"], "does not exist"),

@@ -71,7 +71,7 @@ def test_a_file_can_build_on_another(tmp_path: Path) -> None:
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no config file"):
+    with pytest.raises(ConfigError, match="no file"):
         load_config(tmp_path / "nothing.yaml")
     for text, words in (
         ("rollout: [", "not valid YAML"),

@@ -15,15 +15,15 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import Field, ValidationError
 
 from coevolve_lab import methods
-from coevolve_lab.config import Config, Section, load_config
+from coevolve_lab.config import Config, Section, load_config, read_yaml
 from coevolve_lab.errors import ConfigError
 
 FOLDER = Path("configs/experiments")
@@ -117,11 +117,12 @@ def known(folder: Path = FOLDER) -> list[str]:
 def load(name: str, folder: Path = FOLDER) -> Experiment:
     """The experiment of that name, or in that file. Raises ConfigError naming the nearest, or the key that is wrong."""
     path = Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
-    if not path.is_file():
-        near = difflib.get_close_matches(name, known(folder), n=1, cutoff=0.0)
-        hint = f"; did you mean '{near[0]}'?" if near else f": {folder} holds none; run this in a clone of the project"
-        raise ConfigError(f"no experiment '{name}'{hint} (coevolve-lab reproduce --list names all)")
-    experiment: Experiment = _validated(Experiment, {"name": path.stem, **_mapping(path)}, path)
+    if path.parent == folder and not path.is_file():
+        there = known(folder)
+        near = difflib.get_close_matches(name, there, n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else "" if there else ", which holds none: run this in a clone"
+        raise ConfigError(f"no experiment '{name}' in {folder}{hint} (coevolve-lab reproduce --list names all)")
+    experiment: Experiment = _validated(Experiment, {"name": path.stem, **read_yaml(path)}, path)
     for arm, settings in experiment.arms.items():
         try:
             methods.find(settings.method)
@@ -133,30 +134,23 @@ def load(name: str, folder: Path = FOLDER) -> Experiment:
 def scales(folder: Path = FOLDER) -> dict[str, Scale]:
     """The scales by name."""
     path = folder / SCALES
-    found: dict[str, Scale] = {name: _validated(Scale, tree, path, name) for name, tree in _mapping(path).items()}
+    found: dict[str, Scale] = {name: _validated(Scale, tree, path, name) for name, tree in read_yaml(path).items()}
     return {
         name: scale.model_copy(update={"environments": {key: folder / at for key, at in scale.environments.items()}})
         for name, scale in found.items()
     }
 
 
+def scale_called(name: str, offered: Mapping[str, Scale]) -> Scale:
+    """The scale of that name. Raises ConfigError naming those that there are."""
+    if name not in offered:
+        raise ConfigError(f"no scale '{name}'; there are {', '.join(offered)}")
+    return offered[name]
+
+
 def _order(name: str) -> tuple[int, int, str]:
     found = re.fullmatch(r"(table|figure)(\d+)[a-h]?", name)
     return (["table", "figure"].index(found[1]), int(found[2]), name) if found else (2, 0, name)
-
-
-def _mapping(path: Path) -> dict[str, Any]:
-    try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"no file {path}: run this in a clone of the project") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not UTF-8 text: {error}") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path} is not valid YAML: {error}") from None
-    if not isinstance(tree, dict):
-        raise ConfigError(f"{path} must hold a mapping, not {type(tree).__name__}")
-    return tree
 
 
 def _validated(kind: Any, tree: Any, path: Path, part: str = "") -> Any:

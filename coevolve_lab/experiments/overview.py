@@ -10,7 +10,7 @@ import polars as pl
 from coevolve_lab import methods
 from coevolve_lab.errors import ConfigError
 from coevolve_lab.estimate import GPUS, estimate
-from coevolve_lab.experiments.declaration import FOLDER, Experiment, Scale, known, load, scales
+from coevolve_lab.experiments.declaration import FOLDER, Experiment, Scale, known, load, scale_called, scales
 from coevolve_lab.experiments.folders import is_finished
 from coevolve_lab.experiments.plan import Plan, Start, Wanted, expand_at
 from coevolve_lab.experiments.runner import Clock
@@ -23,11 +23,12 @@ def listing(runs: Path, scale: str, folder: Path = FOLDER) -> pl.DataFrame:
     """One row for each table and figure of the paper, then the project's own questions.
 
     Columns: name (what ``reproduce`` takes), title, published (rows in ``coevolve_lab.paper``), state: "3 of 12 runs"
-    of the scale in ``runs``, "finished", or why there is nothing to play.
+    of the scale in ``runs``, "finished", or why there is nothing to play. Raises ConfigError for an unknown scale.
     """
     experiments = {name: load(name, folder) for name in known(folder)}
     published = {row["name"]: row for row in catalogue().iter_rows(named=True)}
     offered = scales(folder)
+    scale_called(scale, offered)
     rows = []
     for name in dict.fromkeys([*published, *experiments]):
         count = published[name]["published"] if name in published else 0

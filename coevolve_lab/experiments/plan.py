@@ -19,7 +19,17 @@ from pydantic import TypeAdapter
 from coevolve_lab import methods
 from coevolve_lab.config import Config, fingerprint, load_config
 from coevolve_lab.errors import ConfigError
-from coevolve_lab.experiments.declaration import FOLDER, Elsewhere, Experiment, Here, Minutes, Place, Scale, scales
+from coevolve_lab.experiments.declaration import (
+    FOLDER,
+    Elsewhere,
+    Experiment,
+    Here,
+    Minutes,
+    Place,
+    Scale,
+    scale_called,
+    scales,
+)
 
 
 @dataclass(frozen=True)
@@ -139,11 +149,9 @@ def expand_at(
     environments: Sequence[str] | None = None,
 ) -> Plan:
     """``expand`` with scales that are loaded already: many experiments share their configs."""
-    if scale not in offered:
-        raise ConfigError(f"no scale '{scale}'; there are {', '.join(offered)}")
     if strange := [name for name in experiment.scales if name not in offered]:
         raise ConfigError(f"{experiment.name}: no scale '{strange[0]}'; there are {', '.join(offered)}")
-    size, here = offered[scale], experiment.scales.get(scale, Here())
+    size, here = scale_called(scale, offered), experiment.scales.get(scale, Here())
     if unknown := [name for name in here.arms or () if name not in experiment.arms]:
         raise ConfigError(
             f"{experiment.name}: scale '{scale}' names arm '{unknown[0]}'; arms: {', '.join(experiment.arms)}"
