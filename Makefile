@@ -67,7 +67,7 @@ test: $(VENV)/.installed-dev $(VENV)/.installed-bfcl $(VENV)/.installed-appworld
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 --dist loadfile --ignore tests/vllm
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --ignore tests/vllm  # else the longest files come last
 
 # One after the other: they share one server.
 test-vllm: $(VENV)/.installed-dev $(VENV)/.installed-bfcl $(VLLM)/.installed
