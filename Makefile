@@ -63,11 +63,12 @@ demo: $(VENV)/.installed-bfcl
 lab: $(VENV)/.installed-bfcl
 	$(BIN)/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks $(if $(filter 0,$(shell id -u)),--allow-root)
 
+# Files in their order: by number of tests, which is the other way, the longest come last and one worker waits.
 test: $(VENV)/.installed-dev $(VENV)/.installed-bfcl $(VENV)/.installed-appworld
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --ignore tests/vllm  # else the longest files come last
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --ignore tests/vllm
 
 # One after the other: they share one server.
 test-vllm: $(VENV)/.installed-dev $(VENV)/.installed-bfcl $(VLLM)/.installed
