@@ -78,7 +78,7 @@ def test_whatever_the_model_writes_an_evolution_goes_through(server: Served, tmp
     ]
     explorer.abstract([*triplets, *works], contexts, ONE)
     draft = TaskDraft("d", "ctx-r1-9", "explore-r1-0", "toy", ("sum up",), START, (("total()",),), 1, "feedback")
-    (judgement,) = explorer.judge([draft], ONE)
+    (judgement,) = explorer.judge([draft], ONE, 30)
     assert (judgement.success is None) == judgement.reason.startswith("no answer: ")
     calls = explorer.model_calls()
     assert {call.role for call in calls} == {"explore", "abstract", "judge"}
