@@ -19,7 +19,7 @@ from typing import Any
 
 from coevolve_lab import environments, review
 from coevolve_lab.config import Config
-from coevolve_lab.errors import ReviewPendingError, StoreError
+from coevolve_lab.errors import ConfigError, ReviewPendingError, StoreError
 from coevolve_lab.evaluation.benchmark import evaluate_split
 from coevolve_lab.evolution import Occasion, TaskSet, unguided_contexts
 from coevolve_lab.exchange.importing import MOST_ROWS, import_tasks
@@ -142,8 +142,10 @@ class CoEvolve(Stages):
 
         elsewhere: the config of another environment than the run's own, with how it is played (steps, tokens, syntax of
         calls), to see what carries over (table 6). label: put before the name of the split on record, so that nobody
-        takes it for one of the run's.
+        takes it for one of the run's; elsewhere needs one, or raises ConfigError.
         """
+        if elsewhere is not None and not label:
+            raise ConfigError("an evaluation elsewhere needs a label, or its score would pass for one of the run's own")
         parts, config = self._ready(), elsewhere or self.config
         policy, world, split = parts.policy, parts.environment, split or config.environment.evaluation_split
         if elsewhere is not None:

@@ -260,6 +260,8 @@ def test_evaluations_between_rounds_are_kept_and_change_nothing_else(finished: C
 def test_a_policy_is_evaluated_elsewhere_as_that_world_is_played(finished: CoEvolve, tmp_path: Path) -> None:
     run = finished.fork(1, tmp_path / "abroad")
     elsewhere = load_config(run.config, {"environment": {"max_steps": 1}})
+    with pytest.raises(ConfigError, match="needs a label"):
+        run.evaluate(elsewhere=elsewhere)
     made = run.evaluate(elsewhere=elsewhere, label="short")
     split = run.config.environment.evaluation_split
     assert made.split == f"short:{split}"

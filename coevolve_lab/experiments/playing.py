@@ -49,13 +49,13 @@ def play_cell(cell: Cell, folder: Path) -> None:
 
 def _check_splits(cell: Cell) -> None:
     """A world that is not installed, or has no such split, is better missed now than after the run."""
-    splits = [(cell.config, split) for split in cell.splits]
-    splits += [(config, config.environment.evaluation_split) for _, config in cell.elsewhere]
-    for config, split in splits:
-        world = environments.make(config.environment.name, **config.environment.arguments())
-        if split not in world.splits():
-            there = ", ".join(world.splits())
-            raise ConfigError(f"environment '{config.environment.name}' has no split '{split}'; it has {there}")
+    asked = [(cell.config, cell.splits)]
+    asked += [(config, (config.environment.evaluation_split,)) for _, config in cell.elsewhere]
+    for config, splits in asked:
+        there = environments.make(config.environment.name, **config.environment.arguments()).splits()
+        if unknown := [split for split in splits if split not in there]:
+            name = config.environment.name
+            raise ConfigError(f"environment '{name}' has no split '{unknown[0]}'; it has {', '.join(there)}")
 
 
 def _evaluate_once(run: CoEvolve, split: str, elsewhere: Config | None = None, label: str = "") -> None:
