@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Sequence
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 from coevolve_lab.config import Config
 from coevolve_lab.environments.base import Environment
 from coevolve_lab.evaluation.metrics import pass_rate
-from coevolve_lab.policy.policy import Policy
 from coevolve_lab.policy.rollout import play, stable_seed
 from coevolve_lab.records import Evaluation, Task, Trajectory
+
+if TYPE_CHECKING:
+    from coevolve_lab.policy.policy import Policy
 
 
 def evaluate_split(

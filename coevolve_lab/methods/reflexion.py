@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from coevolve_lab.environments.base import Environment
 from coevolve_lab.errors import EnvironmentFailure, StoreError
+from coevolve_lab.evaluation.benchmark import evaluate_split, summary
 from coevolve_lab.methods.base import Method, finished, play_rounds
 from coevolve_lab.methods.reflections import Attempt, Writer, writer_of
 from coevolve_lab.methods.zero_shot import first_evaluation
@@ -102,8 +103,6 @@ def _reflect(run: CoEvolve, writer: Writer, tasks: Sequence[Task], last: Mapping
 
 
 def _next_trial(run: CoEvolve, writer: Writer) -> None:
-    from coevolve_lab.evaluation.benchmark import evaluate_split, summary  # loads torch
-
     parts, config = run.parts, run.config
     environment, split, trial = parts.environment, config.environment.evaluation_split, run.round_in_progress + 1
     tasks = environment.tasks(split)
