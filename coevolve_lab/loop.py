@@ -158,7 +158,7 @@ class CoEvolve(Stages):
         earlier = self.reader.table("evaluations")
         count = ((earlier["split"] == split) & (earlier["policy_version"] == parts.policy.version)).sum()
         name = f"eval-{split}-v{parts.policy.version}-{count}"
-        with self._stage("evaluate", round) as work, self._bar(f"evaluate {split}", len(tasks)) as bar:
+        with self._stage("evaluate", round) as work, self.bar(f"evaluate {split}", len(tasks)) as bar:
             evaluation, trajectories = evaluate_split(
                 world,
                 tasks,

@@ -79,6 +79,13 @@ class Recording(Run):
             yield work
             self._finish(name, work.records)
 
+    def bar(self, what: str, total: int) -> Any:
+        """A progress bar (``with run.bar(...) as bar: bar.update(1)``): of tqdm, or of whoever watches the run."""
+        label = f"round {self.round_in_progress} step {self._steps_done + 1} {what}" if what == "rollout" else what
+        if self.watcher is not None:
+            return self.watcher.bar(label, total)
+        return tqdm(total=total, desc=label, leave=False, disable=not self._progress)
+
     # ---- plumbing
 
     def _ready(self) -> Parts:
@@ -86,7 +93,7 @@ class Recording(Run):
         if self._parts is None:
             committed = self._write().committed_round
             self._fresh_round(0 if committed is None else committed + 1)
-            with self._stage("assemble"), self._bar("warm start", 0) as bar:
+            with self._stage("assemble"), self.bar("warm start", 0) as bar:
                 self._told = (0, 0, 0)
                 self._parts = assemble(self.config, self.reader, _supervised_bar(bar))
         return self._parts
@@ -143,12 +150,6 @@ class Recording(Run):
         self._told = now
         restarts, missed, swaps = (b - a for a, b in zip(before, now, strict=True))
         return restarts, missed, swaps, engine.last_swap.seconds if swaps and engine.last_swap else 0.0
-
-    def _bar(self, what: str, total: int) -> Any:
-        label = f"round {self.round_in_progress} step {self._steps_done + 1} {what}" if what == "rollout" else what
-        if self.watcher is not None:
-            return self.watcher.bar(label, total)
-        return tqdm(total=total, desc=label, leave=False, disable=not self._progress)
 
 
 def _supervised_bar(bar: Any) -> Any:

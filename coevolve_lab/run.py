@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from coevolve_lab import review
 from coevolve_lab.background import Background
 from coevolve_lab.config import Config, load_config
-from coevolve_lab.errors import StoreError
+from coevolve_lab.errors import ConfigError, StoreError
 from coevolve_lab.store import RunReader, RunWriter, copy_until, free_folder, write_snapshot
 from coevolve_lab.store.run_folder import RunFolder
 
@@ -82,10 +82,16 @@ class Run:
         >>> run.fork(round=1, signals={"rare": None})
 
         run_dir: its folder (this one's with -fork1, -fork2, ...). Raises StoreError for a round that is not committed
-        and a folder that exists.
+        and a folder that exists, ConfigError for another environment, whose tasks these are not.
         """
         target = Path(run_dir) if run_dir else free_folder(self.run_dir)
         config = load_config(self.config, **changes)
+        ours, other = self.config.environment.name, config.environment.name
+        if other != ours:
+            raise ConfigError(
+                f"a fork keeps the tasks of its run, and these are {ours}'s: begin a new run in {other}, or see what "
+                "the policy can do there with run.evaluate(elsewhere=...)"
+            )
         copy_until(self.run_dir, target, round, config)
         return type(self).open(target, progress=self._progress)
 

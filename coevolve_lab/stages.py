@@ -53,7 +53,7 @@ class Stages(Recording):
         parts = self._ready()
         draw = self._draw(parts.step + 1, self._calls["rollout"], tasks)
         episodes = len(draw.tasks) * self.config.rollout.group_size
-        with self._stage("rollout") as work, self._bar("rollout", episodes) as bar:
+        with self._stage("rollout") as work, self.bar("rollout", episodes) as bar:
             batch = self._lookahead.take(draw, bar.update)
             if batch is None:
                 bar.update(-bar.n)

@@ -299,6 +299,9 @@ def test_a_fork_goes_its_own_way_and_leaves_the_source_alone(finished: CoEvolve,
     assert rows(same)["updates"] == before["updates"]
     with pytest.raises(StoreError, match="no round 9"):
         finished.fork(9, tmp_path / "nine")
+    with pytest.raises(ConfigError, match="keeps the tasks of its run, and these are loop-toy's"):
+        finished.fork(1, tmp_path / "abroad", environment={"name": "bfcl"})
+    assert not (tmp_path / "abroad").exists()
     sibling = finished.fork(0)
     assert sibling.run_dir.name == "run-fork1"
     assert_nothing_twice(fork)

@@ -50,9 +50,9 @@ class Background:
 
     def status(self) -> RunStatus:
         """What the run does at this moment. Raises StoreError when the folder is no run."""
+        config = self._run.read_config()["config"]
         process, last = self._process(), read_status(self.folder)
         committed = max(self._run.committed_rounds(), default=None)
-        config = self._run.read_config()["config"]
         rest = RunStatus("idle", committed or 0, config["rounds"], committed=committed)
         if process is None:
             return rest

@@ -15,18 +15,24 @@ from coevolve_lab.evolution.sentences import sentence_embeddings
 WORDS, MINILM = "words", "minilm"
 
 
-def embed(texts: Sequence[str], model: str = MINILM) -> NDArray[np.float64]:
+def embed(
+    texts: Sequence[str], model: str = MINILM, known: dict[str, NDArray[np.float64]] | None = None
+) -> NDArray[np.float64]:
     """[len(texts), d], rows of unit length (zero for a text without words under "words").
 
     model: "minilm" (all-MiniLM-L6-v2, installed once, no network), "words" (counts of words and pairs of words,
     weighted by how rare they are among these very texts; no model, and blind to paraphrase), or a folder or hub name
     of any sentence-embedding model that transformers loads. Only vectors of one call can be compared under "words", and
-    only vectors of one model ever. Raises PrerequisiteError when the model is not there.
+    only vectors of one model ever. known: vectors that this model made before, by text; they are not made again, and
+    those made now are added (not under "words"). Raises PrerequisiteError when the model is not there.
     """
     if model == WORDS:
         return _word_vectors(texts)
-    made = similarity.embed(texts) if model == MINILM else sentence_embeddings(texts, model)
-    return made.astype(np.float64)
+    known = {} if known is None else known
+    unknown = [text for text in dict.fromkeys(texts) if text not in known]
+    made = similarity.embed(unknown) if model == MINILM else sentence_embeddings(unknown, model)
+    known.update(zip(unknown, made.astype(np.float64), strict=True))
+    return np.array([known[text] for text in texts]).reshape(len(texts), made.shape[1])
 
 
 def label(model: str) -> str:

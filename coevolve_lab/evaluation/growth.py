@@ -38,10 +38,15 @@ class Embedded:
     model: str
 
 
-def embedded(tasks: Sequence[Task], targets: Sequence[Task], model: str = MINILM) -> Embedded:
-    """Embed all at once, so that maps, similarities and diversities are of the same vectors."""
+def embedded(
+    tasks: Sequence[Task],
+    targets: Sequence[Task],
+    model: str = MINILM,
+    known: dict[str, NDArray[np.float64]] | None = None,
+) -> Embedded:
+    """Embed all at once, so that maps, similarities and diversities are of the same vectors. known: see ``embed``."""
     texts = [query(task) for task in (*tasks, *targets)]
-    vectors = embed(texts, model)
+    vectors = embed(texts, model, known)
     return Embedded(tuple(tasks), vectors[: len(tasks)], vectors[len(tasks) :], model)
 
 

@@ -27,15 +27,17 @@ def sentence_embeddings(texts: Sequence[str], model: str, batch: int = 64) -> ND
         return np.zeros((0, int(encoder.config.hidden_size)), dtype=np.float32)
     import torch
 
+    by_length = sorted(range(len(texts)), key=lambda index: len(texts[index]))  # a batch is padded to its longest text
     rows = []
     for first in range(0, len(texts), batch):
-        tokens = tokenizer(list(texts[first : first + batch]), padding=True, truncation=True, return_tensors="pt")
+        chosen = [texts[index] for index in by_length[first : first + batch]]
+        tokens = tokenizer(chosen, padding=True, truncation=True, return_tensors="pt")
         with torch.inference_mode():
             states = encoder(**tokens).last_hidden_state  # [batch, tokens, d]
         mask = tokens["attention_mask"].unsqueeze(-1).to(states.dtype)
         means = (states * mask).sum(1) / mask.sum(1).clamp(min=1)
         rows.append(torch.nn.functional.normalize(means, dim=-1).float().numpy())
-    return np.concatenate(rows)
+    return np.concatenate(rows)[np.argsort(by_length)]
 
 
 @lru_cache(maxsize=1)

@@ -12,7 +12,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from coevolve_lab import environments
 from coevolve_lab.config import Config, fingerprint
@@ -88,7 +90,8 @@ class Played:
 
 @dataclass(frozen=True)
 class Results:
-    """The finished part of a plan, with its runs' records. embedding: model for what compares queries (``embed``)."""
+    """The finished part of a plan, with its runs' records. embedding: model for what compares queries (``embed``);
+    vectors: what it made so far, by text, since runs share tasks."""
 
     plan: Plan
     folder: Path
@@ -97,6 +100,7 @@ class Results:
     missing: tuple[Cell, ...]
     played: tuple[Played, ...]
     _readers: dict[str, RunReader] = field(repr=False)
+    vectors: dict[str, NDArray[np.float64]] = field(default_factory=dict, repr=False)
     _tasks: dict[str, list[Task]] = field(default_factory=dict, repr=False)
 
     @cached_property

@@ -116,7 +116,7 @@ def _next_trial(run: CoEvolve, writer: Writer) -> None:
     notes = notes_by_task(run)
     again = [with_notes(task, notes[task.id]) for task in tasks if task.id in reflected]
     name = _name(run, trial)
-    with run.own_stage("evaluate") as work:
+    with run.own_stage("evaluate") as work, run.bar(f"trial {trial} of {split}", len(again)) as bar:
         seconds, trajectories = 0.0, list[Trajectory]()
         if again:
             tried, trajectories = evaluate_split(
@@ -128,6 +128,7 @@ def _next_trial(run: CoEvolve, writer: Writer) -> None:
                 round=run.round_in_progress,
                 step=parts.step,
                 name=name,
+                progress=bar.update,
             )
             seconds = tried.seconds
         last |= {trajectory.task_id: trajectory for trajectory in trajectories}

@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from coevolve_lab import CoEvolve
-from coevolve_lab.background import PROGRESS
+from coevolve_lab.background import PROGRESS, Background
 from coevolve_lab.background.kernel import connected, launch_kernel
 from coevolve_lab.errors import BackgroundError, RunLockedError, StoreError
 from tests.loop_world import CONFIG, assert_nothing_twice, new_run, rows, warm_cache
@@ -240,6 +240,13 @@ def test_a_begun_round_is_not_lost_by_starting(run: CoEvolve) -> None:
         run.start()
     run.round()
     assert run.reader.committed_round == 1
+
+
+def test_a_folder_that_is_no_run_is_called_that(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"is not a run: no config\.json in it"):
+        Background(tmp_path).status()
+    with pytest.raises(StoreError, match=r"does not exist: moved or deleted"):
+        Background(tmp_path / "gone").status()
 
 
 def test_a_run_without_a_kernel_answers_too(run: CoEvolve) -> None:

@@ -40,3 +40,14 @@ def test_a_folder_is_loaded_as_the_installed_model_is() -> None:
     folder: Path = minilm.model_folder()
     assert np.allclose(embed(TEXTS, str(folder)), minilm_embed(TEXTS), atol=1e-6)
     assert np.allclose(embed(TEXTS), embed(TEXTS))
+
+
+@pytest.mark.skipif(not minilm.is_installed(), reason=minilm.INSTALL_COMMAND)
+def test_texts_of_any_length_keep_their_places_and_what_is_known_is_not_made_again() -> None:
+    apart = np.concatenate([embed([text]) for text in TEXTS])
+    assert np.allclose(embed(TEXTS), apart, atol=1e-6)
+    known = {TEXTS[2]: np.full(384, 7.0)}
+    rows = embed([*TEXTS, TEXTS[0]], known=known)
+    assert np.array_equal(rows[2], np.full(384, 7.0))
+    assert np.allclose(np.delete(rows, 2, axis=0), np.concatenate([apart[:2], apart[3:], apart[:1]]), atol=1e-6)
+    assert set(known) == set(TEXTS)

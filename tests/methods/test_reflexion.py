@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from io import StringIO
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tqdm import tqdm
 
 from coevolve_lab import CoEvolve
 from coevolve_lab.config import ExplorerConfig
@@ -90,9 +92,25 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeEndpoint]:
         yield endpoint
 
 
+class Bars:
+    """A watcher that keeps what every bar was called and how far it came."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, Any]] = []
+
+    def stage_begins(self, *told: Any) -> None: ...
+
+    def stage_ends(self, *told: Any) -> None: ...
+
+    def bar(self, what: str, total: int) -> Any:
+        self.seen.append((what, tqdm(total=total, file=StringIO())))
+        return self.seen[-1][1]
+
+
 def test_the_explorers_llm_writes_where_there_is_one(begun: CoEvolve, tmp_path: Path, fake: FakeEndpoint) -> None:
     llm = {"kind": "llm", "model": MODEL, "base_url": fake.url, "api_key_env": "TEST_KEY", "retries": 0}
     run = begun.fork(0, tmp_path / "run", rounds=1, evolution={"mode": "none", "explorer": llm})
+    run.watcher = bars = Bars()
     METHODS["reflexion"].play(run)
     contexts = run.reader.records(ExplorationContext, f"kind = '{KIND}'")
     calls = run.reader.records(ModelCall)
@@ -101,6 +119,7 @@ def test_the_explorers_llm_writes_where_there_is_one(begun: CoEvolve, tmp_path: 
     assert failed > 3
     assert [c.status for c in calls].count("error") == 1
     assert len(contexts) == failed - 1 == evaluation.detail["tried_again"] == evaluation.detail["reflections_llm"]
+    assert [(bar.total, bar.n) for what, bar in bars.seen if what.startswith("trial 2 of")] == [(len(contexts),) * 2]
     assert {c.explorer for c in contexts} == {f"llm:{MODEL}"}
     assert all(c.summary.startswith("Advice ") and KEY not in c.summary for c in contexts)
     assert {c.role for c in calls} == {"reflect"}

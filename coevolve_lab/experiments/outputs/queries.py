@@ -137,7 +137,7 @@ def similarity(results: Results) -> list[Artefact]:
 
 def _embedded(results: Results, one: Played) -> Embedded:
     tasks = results.reader(one.cell).records(Task)
-    return embedded(tasks, results.evaluation_tasks(one), results.embedding)
+    return embedded(tasks, results.evaluation_tasks(one), results.embedding, results.vectors)
 
 
 def _steps(results: Results, one: Played) -> dict[int, int]:
