@@ -3,69 +3,17 @@ from __future__ import annotations
 import copy
 import dataclasses
 import math
-import warnings
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 
-from coevolve_lab.config import TrainingConfig
 from coevolve_lab.errors import PolicyError
-from coevolve_lab.records import Trajectory
 from coevolve_lab.training import Trainer, group_advantages, grpo_loss
+from tests.training.trainers import MIXED, Make, make_trainer, off_by, padded, same, sampled_by, weights_of
 
-MIXED = {"a": [1.0, 0.0, 1.0, 0.0], "b": [0.0, 0.3, 1.0, 0.0]}
 FAILED, SOLVED = {"f": [0.0] * 4}, {"s": [1.0] * 4, "t": [1.0] * 4}
-Make = Callable[..., Any]
-
-
-def _trainer(model: Any, **config: Any) -> Trainer:
-    # The log-probabilities that most of these tests make up are far from any model's.
-    chosen = {"learning_rate": 1e-3, "gap_alarm": 99} | config
-    return Trainer(model, TrainingConfig(**chosen), temperature=0.9, group_size=4)
-
-
-def _weights(model: Any) -> list[torch.Tensor]:
-    return [p.detach().clone() for p in model.parameters()]
-
-
-def _same(before: list[torch.Tensor], after: list[torch.Tensor]) -> bool:
-    return all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
-
-
-def _sampled_by(model: Any, plain_logprobs: Make, trajectories: list[Trajectory]) -> list[Trajectory]:
-    """The same trajectories with the log-probabilities that ``model`` gives to their ids."""
-    made = []
-    for t in trajectories:
-        logp = plain_logprobs(model, t, t.temperature).tolist()
-        steps = []
-        for step in t.steps:
-            steps.append(dataclasses.replace(step, logprobs=tuple(logp[: len(step.token_ids)])))
-            logp = logp[len(step.token_ids) :]
-        made.append(dataclasses.replace(t, steps=tuple(steps)))
-    return made
-
-
-def _off_by(gap: float, trajectories: list[Trajectory]) -> list[Trajectory]:
-    """The same trajectories as if a sampler had reported log-probabilities that differ by ``gap`` on average: most by
-    less, one token in ten by five times as much, either way."""
-    random = torch.Generator().manual_seed(0)
-    made = []
-    for t in trajectories:
-        steps = []
-        for step in t.steps:
-            size = torch.tensor([5.0 if i % 10 == 3 else 0.55 for i in range(len(step.logprobs))])
-            sign = torch.randint(0, 2, (len(size),), generator=random) * 2 - 1
-            shifted = torch.tensor(step.logprobs) + gap * size * sign
-            steps.append(dataclasses.replace(step, logprobs=tuple(shifted.tolist())))
-        made.append(dataclasses.replace(t, steps=tuple(steps)))
-    return made
-
-
-def _padded(rows: list[torch.Tensor]) -> torch.Tensor:
-    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
 
 
 @pytest.mark.parametrize("normalize", ["group", "batch"])
@@ -74,7 +22,7 @@ def test_loss_and_gradient_are_grpo_loss_on_ordinary_forward_passes(
     make_model: Make, make_trajectories: Make, plain_logprobs: Make, normalize: str, kind: str
 ) -> None:
     model, reference = make_model(kind, seed=2), make_model(kind, seed=2)
-    trainer = _trainer(model, normalize=normalize, kl_coef=0.05, tokens_per_microbatch=60)
+    trainer = make_trainer(model, normalize=normalize, kl_coef=0.05, tokens_per_microbatch=60)
     model.load_state_dict(make_model(kind, seed=1).state_dict())
     trajectories = make_trajectories(MIXED | {"c": [1.0, 1.0, 1.0, 0.0]})
     measured = trainer.backward(trajectories)
@@ -85,9 +33,9 @@ def test_loss_and_gradient_are_grpo_loss_on_ordinary_forward_passes(
     old = [torch.tensor([p for s in t.steps for p in s.logprobs]) for t in trajectories]
     groups = [t.group_id for t in trajectories]
     advantages = group_advantages([t.score for t in trajectories], groups)
-    mask = _padded([torch.ones(len(row)) for row in logp])
+    mask = padded([torch.ones(len(row)) for row in logp])
     loss = grpo_loss(
-        _padded(logp), _padded(old), _padded(ref), advantages, mask, groups, kl_coef=0.05, normalize=normalize
+        padded(logp), padded(old), padded(ref), advantages, mask, groups, kl_coef=0.05, normalize=normalize
     )
     gradient = torch.autograd.grad(loss, list(model.parameters()))
 
@@ -106,11 +54,11 @@ def test_loss_and_gradient_are_grpo_loss_on_ordinary_forward_passes(
 def test_gradient_does_not_depend_on_the_split(
     make_model: Make, make_trajectories: Make, plain_logprobs: Make, normalize: str, importance: str
 ) -> None:
-    trajectories = _off_by(0.3, _sampled_by(make_model(), plain_logprobs, make_trajectories(MIXED)))
+    trajectories = off_by(0.3, sampled_by(make_model(), plain_logprobs, make_trajectories(MIXED)))
     gradients, measured = [], []
     for tokens in (1, 25, 64, 10_000):
         model = make_model()
-        trainer = _trainer(model, normalize=normalize, tokens_per_microbatch=tokens, importance=importance)
+        trainer = make_trainer(model, normalize=normalize, tokens_per_microbatch=tokens, importance=importance)
         measured.append(trainer.backward(trajectories))
         gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
     scale = max(1.0, float(gradients[0].abs().max()))
@@ -120,140 +68,27 @@ def test_gradient_does_not_depend_on_the_split(
     assert 0.2 < measured[0]["logprob_gap"] < measured[0]["gap_largest"] == pytest.approx(1.5, abs=1e-4)
 
 
-@pytest.mark.parametrize("importance", ["token", "sequence"])
-def test_correction_is_grpo_loss_with_the_weights_of_ordinary_forward_passes(
-    make_model: Make, make_trajectories: Make, plain_logprobs: Make, importance: str
-) -> None:
-    model, reference = make_model(seed=2), make_model(seed=2)
-    trainer = _trainer(model, kl_coef=0.05, importance=importance, importance_cap=1.5)
-    model.load_state_dict(make_model(seed=1).state_dict())
-    trajectories = _off_by(0.3, _sampled_by(model, plain_logprobs, make_trajectories(MIXED)))
-    measured = trainer.backward(trajectories)
-
-    logp = [plain_logprobs(model, t, 0.9) for t in trajectories]
-    with torch.no_grad():
-        ref = [plain_logprobs(reference, t, 0.9) for t in trajectories]
-    log_weights = []
-    for row, t in zip(logp, trajectories, strict=True):
-        gaps = row.detach() - torch.tensor([p for s in t.steps for p in s.logprobs])
-        log_weights.append(gaps if importance == "token" else gaps.sum().expand(len(gaps)))
-    weights = [row.exp().clamp(max=1.5) for row in log_weights]
-    groups = [t.group_id for t in trajectories]
-    loss = grpo_loss(
-        _padded(logp), _padded(logp).detach(), _padded(ref), group_advantages([t.score for t in trajectories], groups),
-        _padded([torch.ones(len(row)) for row in logp]), groups, kl_coef=0.05, importance=_padded(weights),
-    )  # fmt: skip
-    gradient = torch.autograd.grad(loss, list(model.parameters()))
-    assert measured["loss"] == pytest.approx(loss.item(), abs=1e-6)
-    scale = max(1.0, *(float(g.abs().max()) for g in gradient))
-    for parameter, expected in zip(model.parameters(), gradient, strict=True):
-        assert torch.allclose(parameter.grad, expected, atol=1e-6 * scale)
-    capped = float((torch.cat(log_weights) > math.log(1.5)).float().mean())
-    assert 0 < capped < 1
-    assert measured["capped_fraction"] == pytest.approx(capped)
-    assert measured["clip_fraction"] == 0.0
-
-
-@pytest.mark.parametrize("importance", ["token", "sequence"])
-def test_correction_changes_nothing_where_sampler_and_trainer_agree(
-    make_model: Make, make_trajectories: Make, plain_logprobs: Make, importance: str
-) -> None:
-    gradients = []
-    for mode in ("off", importance):
-        model = make_model()
-        trajectories = _sampled_by(model, plain_logprobs, make_trajectories(MIXED))
-        assert _trainer(model, importance=mode).backward(trajectories)["capped_fraction"] == 0.0
-        gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
-    assert torch.allclose(*gradients, atol=1e-5)
-
-
-def test_a_large_gap_is_warned_about_once_a_round(
-    make_model: Make, make_trajectories: Make, plain_logprobs: Make
-) -> None:
-    model = make_model()
-    trainer = _trainer(model, gap_alarm=0.1, learning_rate=1e-9)
-    agreed = _sampled_by(model, plain_logprobs, make_trajectories(MIXED))
-    apart = _off_by(0.3, agreed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert trainer.step(agreed, 0, 1, 0).gap_largest < 1e-4
-    with pytest.warns(UserWarning, match=r"nats a token .*gap_alarm is 0.1") as caught:
-        updates = [trainer.step(apart, step, round, 0) for step, round in ((1, 1), (2, 1), (3, 2))]
-    assert [str(warning.message).split(":")[0] for warning in caught] == ["step 1", "step 3"]
-    assert all(0.2 < update.logprob_gap < update.gap_largest < 1.6 for update in updates)
-
-
-def test_what_is_too_old_is_refused_and_counted(make_model: Make, make_trajectories: Make) -> None:
-    """Version 4 is trained: of versions 4 and 3 it may learn, of 2 not."""
-    ages = {"new": 4, "last": 3, "old": 2}
-    batches = {
-        name: [dataclasses.replace(t, policy_version=version) for t in make_trajectories({name: MIXED["a"]})]
-        for name, version in ages.items()
-    }
-    batch = [t for trajectories in batches.values() for t in trajectories]
-
-    def trained(trajectories: list[Trajectory], bound: int | None) -> tuple[Any, torch.Tensor]:
-        model = make_model()
-        trainer = Trainer(model, TrainingConfig(gap_alarm=99), temperature=0.9, group_size=4, max_staleness=bound)
-        update = trainer.step(trajectories, step=5, round=1, policy_version=5)
-        return update, torch.cat([p.detach().flatten() for p in model.parameters()])
-
-    with pytest.warns(UserWarning, match="4 of 12 trajectories are not trained: version 2 "):
-        update, weights = trained(batch, 1)
-    assert (update.staleness_largest, update.stale, update.groups, update.trajectories) == (1, 4, 2, 12)
-    assert torch.equal(weights, trained(batches["new"] + batches["last"], None)[1])
-    assert trained(batch, None)[0].staleness_largest == 2
-    assert trained(batches["new"], 0)[0].stale == 0
-    with pytest.warns(UserWarning, match="8 of 8"):
-        update, weights = trained(batches["last"] + batches["old"], 0)
-    assert (update.stale, update.staleness_largest, update.groups, update.gradient_norm) == (8, 0, 0, 0.0)
-    assert torch.equal(weights, torch.cat([p.detach().flatten() for p in make_model().parameters()]))
-
-
-def test_a_gap_that_updates_explain_raises_no_alarm(make_model: Make, make_trajectories: Make) -> None:
-    """Among stale trajectories, nobody can tell the sampler's share of the gap."""
-    trajectories = make_trajectories(MIXED)  # of version 0, and far from what the model says
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        update = _trainer(make_model(), gap_alarm=0.05).step(trajectories, step=2, round=1, policy_version=2)
-    assert update.staleness_largest == 1
-    assert update.logprob_gap > 0.05
-    with pytest.warns(UserWarning, match="sampler and trainer differ"):
-        _trainer(make_model(), gap_alarm=0.05).step(trajectories, step=1, round=1, policy_version=1)
-
-
-def test_a_warning_that_is_raised_leaves_the_model_as_it_was(make_model: Make, make_trajectories: Make) -> None:
-    model = make_model()
-    before, trainer = _weights(model), _trainer(model, gap_alarm=0.05)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(UserWarning, match="gap_alarm"):
-            trainer.step(make_trajectories(MIXED), 0, 0, 0)
-    assert _same(before, _weights(model))
-    assert all(p.grad is None for p in model.parameters())
-
-
 def test_ratio_is_one_at_another_temperature_than_one(
     make_model: Make, make_trajectories: Make, plain_logprobs: Make
 ) -> None:
     model = make_model()
-    trajectories = _sampled_by(model, plain_logprobs, make_trajectories(MIXED))
-    update = _trainer(model).step(trajectories, step=3, round=1, policy_version=7)
+    trajectories = sampled_by(model, plain_logprobs, make_trajectories(MIXED))
+    update = make_trainer(model).step(trajectories, step=3, round=1, policy_version=7)
     assert update.logprob_gap < 1e-5
     assert update.kl < 1e-9
     assert update.clip_fraction == 0.0
     assert (update.step, update.round, update.policy_version) == (3, 1, 7)
     with pytest.raises(PolicyError, match="temperature"):
-        _trainer(model).step([dataclasses.replace(t, temperature=1.0) for t in trajectories], 0, 0, 0)
+        make_trainer(model).step([dataclasses.replace(t, temperature=1.0) for t in trajectories], 0, 0, 0)
 
 
 def test_a_step_raises_the_probability_of_what_was_rewarded(
     make_model: Make, make_trajectories: Make, plain_logprobs: Make
 ) -> None:
     model = make_model()
-    trajectories = _sampled_by(model, plain_logprobs, make_trajectories({"a": [1.0, 0.0, 0.0, 0.0]}))
+    trajectories = sampled_by(model, plain_logprobs, make_trajectories({"a": [1.0, 0.0, 0.0, 0.0]}))
     before = [plain_logprobs(model, t, 0.9).sum().item() for t in trajectories]
-    _trainer(model).step(trajectories, 0, 0, 0)
+    make_trainer(model).step(trajectories, 0, 0, 0)
     after = [plain_logprobs(model, t, 0.9).sum().item() for t in trajectories]
     advantages = group_advantages([t.score for t in trajectories], [0] * 4).tolist()
     assert sum(a * (new - old) for a, old, new in zip(advantages, before, after, strict=True)) > 0.1
@@ -263,9 +98,9 @@ def test_groups_without_variance_are_skipped_and_counted(make_model: Make, make_
     mixed = make_trajectories(MIXED)
     rest = make_trajectories(FAILED | SOLVED, seed=5)
     alone, together = make_model(), make_model()
-    first = _trainer(alone).step(mixed, 0, 0, 0)
-    second = _trainer(together).step([*rest, *mixed], 0, 0, 0)
-    assert _same(_weights(alone), _weights(together))
+    first = make_trainer(alone).step(mixed, 0, 0, 0)
+    second = make_trainer(together).step([*rest, *mixed], 0, 0, 0)
+    assert same(weights_of(alone), weights_of(together))
     assert (second.groups, second.groups_all_failed, second.groups_all_solved, second.groups_dropped) == (5, 1, 2, 0)
     assert second.trained_tokens == first.trained_tokens == first.action_tokens < second.action_tokens
     assert second.trajectories == 20
@@ -274,10 +109,10 @@ def test_groups_without_variance_are_skipped_and_counted(make_model: Make, make_
 
 def test_a_batch_without_any_gradient_changes_nothing(make_model: Make, make_trajectories: Make) -> None:
     model = make_model()
-    before = _weights(model)
-    trainer = _trainer(model)
+    before = weights_of(model)
+    trainer = make_trainer(model)
     update = trainer.step(make_trajectories(FAILED | SOLVED), 0, 0, 0)
-    assert _same(before, _weights(model))
+    assert same(before, weights_of(model))
     assert (update.loss, update.gradient_norm, update.learning_rate, update.trained_tokens) == (0.0, 0.0, 0.0, 0)
     assert trainer.updates == 0
     assert trainer.step([], 0, 0, 0).groups == 0
@@ -288,19 +123,19 @@ def test_a_broken_rollout_makes_its_group_partial(make_model: Make, make_traject
     trajectories = make_trajectories(MIXED)
     trajectories[5] = dataclasses.replace(trajectories[5], status=status, score=0.0, steps=())
     whole, reduced = make_model(), make_model()
-    update = _trainer(reduced).step(trajectories, 0, 0, 0)
+    update = make_trainer(reduced).step(trajectories, 0, 0, 0)
     assert (update.groups, update.groups_dropped) == (2, 1)
-    _trainer(whole).step(trajectories[:4], 0, 0, 0)
-    assert _same(_weights(whole), _weights(reduced))
+    make_trainer(whole).step(trajectories[:4], 0, 0, 0)
+    assert same(weights_of(whole), weights_of(reduced))
     with pytest.raises(PolicyError, match="group b has 3 usable trajectories, not 4"):
-        _trainer(make_model(), on_partial_group="fail").step(trajectories, 0, 0, 0)
+        make_trainer(make_model(), on_partial_group="fail").step(trajectories, 0, 0, 0)
 
 
 @pytest.mark.parametrize("status", ["truncated_steps", "truncated_tokens", "parse_error", "timeout"])
 def test_what_the_agent_spoiled_is_trained_on(make_model: Make, make_trajectories: Make, status: str) -> None:
     trajectories = make_trajectories(MIXED)
     trajectories[1] = dataclasses.replace(trajectories[1], status=status)
-    update = _trainer(make_model()).step(trajectories, 0, 0, 0)
+    update = make_trainer(make_model()).step(trajectories, 0, 0, 0)
     assert (update.groups, update.groups_dropped) == (2, 0)
     assert update.trained_tokens == sum(len(s.token_ids) for t in trajectories for s in t.steps)
 
@@ -308,7 +143,7 @@ def test_what_the_agent_spoiled_is_trained_on(make_model: Make, make_trajectorie
 def test_an_episode_without_any_action_keeps_its_group_whole(make_model: Make, make_trajectories: Make) -> None:
     trajectories = make_trajectories({"a": [1.0, 0.0, 1.0, 0.0]})
     trajectories[1] = dataclasses.replace(trajectories[1], steps=(), status="timeout")
-    update = _trainer(make_model()).step(trajectories, 0, 0, 0)
+    update = make_trainer(make_model()).step(trajectories, 0, 0, 0)
     assert update.groups_dropped == 0
     assert update.gradient_norm > 0
 
@@ -316,19 +151,19 @@ def test_an_episode_without_any_action_keeps_its_group_whole(make_model: Make, m
 def test_doubled_and_surplus_trajectories_do_not_make_a_group(make_model: Make, make_trajectories: Make) -> None:
     trajectories = make_trajectories(MIXED)
     doubled = [*trajectories[:3], trajectories[0], *trajectories[4:]]
-    assert _trainer(make_model()).step(doubled, 0, 0, 0).groups_dropped == 1
+    assert make_trainer(make_model()).step(doubled, 0, 0, 0).groups_dropped == 1
     surplus = [*trajectories, dataclasses.replace(trajectories[0], id="late")]
-    assert _trainer(make_model()).step(surplus, 0, 0, 0).groups_dropped == 1
+    assert make_trainer(make_model()).step(surplus, 0, 0, 0).groups_dropped == 1
 
 
 def test_an_interrupt_leaves_model_and_optimizer_as_they_were(
     make_model: Make, make_trajectories: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = make_model()
-    trainer = _trainer(model, tokens_per_microbatch=30)
+    trainer = make_trainer(model, tokens_per_microbatch=30)
     trajectories = make_trajectories(MIXED)
     trainer.step(trajectories, 0, 0, 0)
-    before, state = _weights(model), copy.deepcopy(trainer.state_dict())
+    before, state = weights_of(model), copy.deepcopy(trainer.state_dict())
     calls = 0
     accumulate = trainer._accumulate
 
@@ -343,28 +178,28 @@ def test_an_interrupt_leaves_model_and_optimizer_as_they_were(
     with pytest.raises(KeyboardInterrupt):
         trainer.step(trajectories, 1, 0, 0)
     assert calls == 2
-    assert _same(before, _weights(model))
+    assert same(before, weights_of(model))
     assert all(p.grad is None for p in model.parameters())
     assert str(trainer.state_dict()) == str(state)
     monkeypatch.undo()
     # And the step can be taken again, as if nothing had happened.
     undisturbed = make_model()
-    other = _trainer(undisturbed, tokens_per_microbatch=30)
+    other = make_trainer(undisturbed, tokens_per_microbatch=30)
     for step in range(2):
         other.step(trajectories, step, 0, 0)
     trainer.step(trajectories, 1, 0, 0)
-    assert _same(_weights(undisturbed), _weights(model))
+    assert same(weights_of(undisturbed), weights_of(model))
 
 
 def test_a_gradient_that_is_not_finite_changes_nothing(make_model: Make, make_trajectories: Make) -> None:
     model = make_model()
-    before = _weights(model)
+    before = weights_of(model)
     trajectories = make_trajectories(MIXED)
     bad = dataclasses.replace(trajectories[0].steps[0], logprobs=(math.nan,) * len(trajectories[0].steps[0].token_ids))
     trajectories[0] = dataclasses.replace(trajectories[0], steps=(bad, *trajectories[0].steps[1:]))
     with pytest.raises(PolicyError, match="gradient norm"):
-        _trainer(model).step(trajectories, 0, 0, 0)
-    assert _same(before, _weights(model))
+        make_trainer(model).step(trajectories, 0, 0, 0)
+    assert same(before, weights_of(model))
 
 
 @pytest.mark.parametrize("lora", [False, True])
@@ -374,7 +209,7 @@ def test_a_resumed_trainer_goes_on_bit_for_bit(make_model: Make, make_trajectori
         if lora:
             torch.manual_seed(4)
             model = get_peft_model(model, LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False))
-        return model, _trainer(model, warmup_steps=5, kl_coef=0.1)
+        return model, make_trainer(model, warmup_steps=5, kl_coef=0.1)
 
     batches = [make_trajectories(MIXED, seed=seed) for seed in range(4)]
     model, trainer = start()
@@ -387,13 +222,13 @@ def test_a_resumed_trainer_goes_on_bit_for_bit(make_model: Make, make_trajectori
     resumed.load_state_dict(saved[0])
     again.load_state_dict(saved[1])
     assert [dataclasses.replace(again.step(batches[step], step, 0, 0), seconds=0) for step in (2, 3)] == expected
-    assert _same(_weights(model), _weights(resumed))
+    assert same(weights_of(model), weights_of(resumed))
 
 
 def test_a_trainer_goes_on_with_the_settings_that_it_has_now(make_model: Make) -> None:
     """A fork may change them; the optimizer's state would bring back those that the run began with."""
-    before = _trainer(make_model(), betas=(0.9, 0.999))
-    after = _trainer(make_model(), betas=(0.8, 0.95), weight_decay=0.1)
+    before = make_trainer(make_model(), betas=(0.9, 0.999))
+    after = make_trainer(make_model(), betas=(0.8, 0.95), weight_decay=0.1)
     after.load_state_dict(before.state_dict())
     assert {(group["betas"], group["weight_decay"]) for group in after._optimizer.param_groups} == {((0.8, 0.95), 0.1)}
 
@@ -408,7 +243,7 @@ def test_lora_trains_the_adapter_only_against_the_model_without_it(
     with torch.no_grad():
         new = torch.cat([plain_logprobs(model, t, 0.9) for t in trajectories])
         ref = torch.cat([plain_logprobs(base, t, 0.9) for t in trajectories])
-    update = _trainer(model, kl_coef=0.1).step(trajectories, 0, 0, 0)
+    update = make_trainer(model, kl_coef=0.1).step(trajectories, 0, 0, 0)
     expected = float((torch.exp(ref - new) - (ref - new) - 1).mean())
     assert expected > 1e-3
     assert update.kl == pytest.approx(expected, rel=1e-4)
@@ -417,17 +252,17 @@ def test_lora_trains_the_adapter_only_against_the_model_without_it(
 
 def test_the_reference_does_not_move_with_the_policy(make_model: Make, make_trajectories: Make) -> None:
     model = make_model()
-    trainer = _trainer(model, kl_coef=0.1)
+    trainer = make_trainer(model, kl_coef=0.1)
     kls = [trainer.step(make_trajectories(MIXED), step, 0, 0).kl for step in range(3)]
     assert kls[0] < 1e-9 < kls[1] < kls[2]
 
 
 def test_the_learning_rate_warms_up_and_stays(make_model: Make, make_trajectories: Make) -> None:
-    trainer = _trainer(make_model(), warmup_steps=2, learning_rate=1e-3)
+    trainer = make_trainer(make_model(), warmup_steps=2, learning_rate=1e-3)
     rates = [trainer.step(make_trajectories(MIXED), step, 0, 0).learning_rate for step in range(4)]
     assert rates == pytest.approx([5e-4, 1e-3, 1e-3, 1e-3])
 
 
 def test_a_model_with_nothing_to_train_is_refused(make_model: Make) -> None:
     with pytest.raises(PolicyError, match="no trainable parameters"):
-        _trainer(make_model().requires_grad_(False))
+        make_trainer(make_model().requires_grad_(False))
