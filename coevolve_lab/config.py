@@ -100,7 +100,7 @@ class RolloutConfig(Section):
     max_action_tokens: int = Field(1024, ge=1)  # per step
     max_parse_errors: int = Field(3, ge=1)
     concurrency: int = Field(256, ge=1)  # episodes in flight
-    episode_seconds: float = Field(600, gt=0)
+    episode_seconds: float = Field(600, gt=0)  # that an episode's calls may take in the environment
     # policy versions that a trajectory may be behind the policy that it trains. 0, the paper: a step samples, then it
     # trains, and nothing is behind but what a person keeps and trains on by hand. 1: while a step of a round trains, a
     # server samples the rollouts of the next with the version before that update; what is older is refused and counted
@@ -127,14 +127,14 @@ class TrainingConfig(Section):
 
     steps_per_round: int = Field(10, ge=1)  # F, table 9
     learning_rate: float = Field(1e-6, gt=0)
-    warmup_steps: int = 0
+    warmup_steps: int = Field(0, ge=0)
     betas: tuple[float, float] = (0.9, 0.999)
-    weight_decay: float = 0.0
-    gradient_clip: float = 1.0
-    clip_low: float = 0.20
-    clip_high: float = 0.28
+    weight_decay: float = Field(0.0, ge=0)
+    gradient_clip: float = Field(1.0, gt=0)  # largest norm; .inf: no clipping
+    clip_low: float = Field(0.20, ge=0)
+    clip_high: float = Field(0.28, ge=0)
     kl_coef: float = Field(1e-3, ge=0)
-    advantage_eps: float = 1e-6
+    advantage_eps: float = Field(1e-6, gt=0)
     normalize: Literal["group", "batch"] = "group"
     tokens_per_microbatch: int = Field(16384, ge=1)
     on_partial_group: Literal["drop", "fail"] = "drop"

@@ -24,9 +24,10 @@ Status = Literal[
     "truncated_tokens",  # ran out of response tokens
     "parse_error",  # too many replies that could not be read as an action
     "env_error",  # the environment failed (not: the agent made a mistake)
-    "timeout",  # the episode's deadline passed
+    "timeout",  # its calls took the environment longer than they may
     "engine_error",  # the policy engine failed while sampling
 ]
+NOT_THE_AGENT: frozenset[Status] = frozenset({"env_error", "engine_error"})  # these say nothing about the agent
 Outcome = Literal["accepted", "retained", "discarded", "held"]
 Decision = Literal["accept", "reject", "edit"]
 Origin = Literal["benchmark", "seed", "feedback", "random", "uniform", "import"]

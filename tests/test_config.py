@@ -41,6 +41,10 @@ def test_unknown_keys_name_the_nearest_valid_one(tree: Any, key: str, near: str)
         {"rounds": "many"},
         {"signals": {"boundary": 3}},
         {"threads": 0},
+        {"training": {"gradient_clip": 0}},  # "no clipping" elsewhere, and no learning at all here
+        {"training": {"gradient_clip": -1}},
+        {"training": {"warmup_steps": -4}},
+        {"training": {"weight_decay": -1}},
     ],
 )
 def test_values_that_make_no_sense_are_named_with_what_was_given(tree: Any) -> None:

@@ -30,8 +30,11 @@ EASIEST = 0.25  # share of D_0 in the first round
 
 
 def easiest_first(tasks: Sequence[Task], solve_rates: Mapping[str, float]) -> list[Task]:
-    """Tasks from the highest solve rate to the lowest; of equal ones those with fewer calls, then the older ones."""
-    return sorted(tasks, key=lambda task: (-solve_rates[task.id], sum(map(len, task.solution))))
+    """Tasks from the highest solve rate to the lowest; of equal ones those with fewer calls, then the older ones.
+
+    A task that came after the pass counts as one that was never solved.
+    """
+    return sorted(tasks, key=lambda task: (-solve_rates.get(task.id, 0.0), sum(map(len, task.solution))))
 
 
 def pool_size(tasks: int, round: int, rounds: int, batch: int) -> int:

@@ -30,8 +30,7 @@ class Conversation:
     """A session of ``task`` that waits after every action.
 
     limits and max_steps bound what the agent may do until it has answered, as in rollouts, and anew after each
-    ``say``; the clock of ``limits.episode_seconds`` runs while the agent acts, not while a person reads. temperature 0
-    is greedy. Raises PolicyError or EnvironmentFailure only where said: a session that breaks ends with a status.
+    ``say``. temperature 0 is greedy. Raises PolicyError or EnvironmentFailure only where said: a session that breaks ends with a status.
 
     >>> talk = Conversation(environment, policy, task, limits=config.rollout, max_steps=config.environment.max_steps)
     >>> while (step := talk.step()) is not None:
@@ -140,7 +139,8 @@ class Conversation:
         episode.steps[-1] = dataclasses.replace(episode.steps[-1], observation=heard, reply_ids=tuple(reply))
         episode.ids += reply
         episode.task, episode.session = task, session
-        episode.status, episode.seconds, episode.response_tokens, episode.parse_errors = None, 0.0, 0, 0
+        episode.status, episode.response_tokens, episode.parse_errors = None, 0, 0
+        episode.seconds = episode.acting = 0.0
         self._last_step = len(episode.steps) + self._max_steps
 
     def score(self) -> float | None:

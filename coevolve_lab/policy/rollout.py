@@ -44,6 +44,7 @@ class Episode:
     status: Status | None = None  # None while it is being played
     detail: str = ""
     seconds: float = 0.0
+    acting: float = 0.0  # of these, what its own calls took: others of its wave, and the engine, are not its doing
 
     def end(self, status: Status, detail: str = "") -> None:
         self.status, self.detail = status, detail[:500]
@@ -169,6 +170,7 @@ def advance(episode: Episode, completion: Completion, chat: ChatFormat, config: 
     episode.ids += completion.ids
     observation, done = "", False
     if completion.finished:  # a cut action is not played: the agent did not finish saying it
+        began = time.monotonic()
         try:
             said, done = session.step(action)
             observation = whole_characters(said)
@@ -176,6 +178,7 @@ def advance(episode: Episode, completion: Completion, chat: ChatFormat, config: 
             episode.steps.append(Step(turn, action, "", (), True, completion.ids, completion.logprobs))
             episode.end("env_error", f"{type(error).__name__}: {error}")
             return
+        episode.acting += time.monotonic() - began
     tools, failed = (session.last_tools, session.last_failed) if completion.finished else ((), True)
     goes_on = completion.finished and not done
     reply = chat.reply(observation, from_user=session.turn != turn) if goes_on else []
@@ -194,8 +197,8 @@ def advance(episode: Episode, completion: Completion, chat: ChatFormat, config: 
         episode.end("truncated_steps", f"not done after {max_steps} steps")
     elif episode.response_tokens >= config.max_response_tokens:
         episode.end("truncated_tokens", f"not done after {episode.response_tokens} sampled tokens")
-    elif time.monotonic() - episode.started > config.episode_seconds:
-        episode.end("timeout", f"not done after {config.episode_seconds} seconds")
+    elif episode.acting > config.episode_seconds:
+        episode.end("timeout", f"not done after calls of {config.episode_seconds} seconds")
 
 
 def whole_characters(text: str) -> str:

@@ -17,14 +17,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from coevolve_lab.config import SignalsConfig
 from coevolve_lab.errors import ConfigError
-from coevolve_lab.records import Signal, Trajectory
+from coevolve_lab.records import NOT_THE_AGENT, Signal, Trajectory
 
-# A failure of the environment or the engine says nothing about the agent.
-_NOT_THE_AGENT = frozenset({"env_error", "engine_error"})
 
 
 class Detector:
@@ -34,7 +32,7 @@ class Detector:
     same step with the same result. ``state`` is JSON-able, and ``load`` takes it back: the checkpoint of design rule 7.
     """
 
-    kind: ClassVar[str] = ""
+    kind: str = ""  # the name that it was switched on by
 
     def detect(self, trajectories: Sequence[Trajectory]) -> list[Signal]:
         """Signals of one step's training trajectories, at most one per trajectory."""
@@ -105,7 +103,7 @@ def find_signals(detectors: Iterable[Detector], trajectories: Iterable[Trajector
     Evaluation episodes, and those that the environment or the engine broke, are neither marked nor counted.
     """
     detectors = list(detectors)
-    usable = [t for t in trajectories if t.purpose == "train" and t.status not in _NOT_THE_AGENT]
+    usable = [t for t in trajectories if t.purpose == "train" and t.status not in NOT_THE_AGENT]
     signals: list[Signal] = []
     for step in sorted({t.step for t in usable}):
         batch = [t for t in usable if t.step == step]
@@ -132,6 +130,8 @@ def _build(name: str, options: Mapping[str, Any]) -> Detector:
             f"Register your own with @register_signal('{name}') before the run is opened."
         )
     try:
-        return _REGISTRY[name](**options)
+        detector = _REGISTRY[name](**options)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"signal '{name}' does not take these options {sorted(options)}: {error}") from None
+    detector.kind = name  # of this one: a class may be registered under several names
+    return detector

@@ -80,12 +80,16 @@ class Rare(Detector):
 
     def state(self) -> dict[str, Any]:
         return {
+            "pattern": self.pattern,
             "settled": [[list(p), c] for p, c in sorted(self._settled.items())],
             "step": self._step,
             "newest": {i: [list(p) for p in patterns] for i, patterns in self._newest.items()},
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
+        """A history of another kind of pattern, which a fork may go on from, says nothing about this one: left out."""
+        if state.get("pattern", self.pattern) != self.pattern:
+            return
         self._settled = Counter({tuple(p): int(c) for p, c in state["settled"]})
         self._step = int(state["step"])
         self._newest = {i: [tuple(p) for p in patterns] for i, patterns in state["newest"].items()}

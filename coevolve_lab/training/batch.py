@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from coevolve_lab.errors import PolicyError
-from coevolve_lab.records import Trajectory
+from coevolve_lab.records import NOT_THE_AGENT, Trajectory
 
-_NOT_THE_AGENT = frozenset({"env_error", "engine_error"})
 # A group of equal scores below this counts as all failed, else as all solved.
 _SOLVED = 0.5
 
@@ -52,7 +51,7 @@ def select(trajectories: Iterable[Trajectory], group_size: int, on_partial_group
     trained: list[Trajectory] = []
     fates = {"trained": 0, "failed": 0, "solved": 0, "dropped": 0}
     for group_id, members in groups.items():
-        usable = [t for t in members if t.status not in _NOT_THE_AGENT]
+        usable = [t for t in members if t.status not in NOT_THE_AGENT]
         fate = _fate(usable, group_size)
         if fate == "dropped" and on_partial_group == "fail":
             raise PolicyError(
@@ -63,7 +62,7 @@ def select(trajectories: Iterable[Trajectory], group_size: int, on_partial_group
         fates[fate] += 1
         if fate == "trained":
             trained += usable
-    scores = [t.score for t in given if t.status not in _NOT_THE_AGENT]
+    scores = [t.score for t in given if t.status not in NOT_THE_AGENT]
     return Batch(
         trained=tuple(trained),
         groups=len(groups),
@@ -83,7 +82,7 @@ def worth_imitating(trajectories: Iterable[Trajectory], above: float) -> Batch:
     dropped; a group that is all solved has as much to imitate as any.
     """
     given = list(trajectories)
-    usable = [t for t in given if t.status not in _NOT_THE_AGENT]
+    usable = [t for t in given if t.status not in NOT_THE_AGENT]
     trained = [t for t in usable if t.score > above and any(step.token_ids for step in t.steps)]
     groups, seen, taught = ({t.group_id for t in some} for some in (given, usable, trained))
     return Batch(

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from coevolve_lab.config import Config
+from coevolve_lab.errors import PolicyError
 from coevolve_lab.evaluation.benchmark import evaluate_split
 from coevolve_lab.policy.engine import Completion, Request
 from coevolve_lab.policy.policy import Policy
 from coevolve_lab.policy.tiny import TinyChat, train_tokenizer
 from coevolve_lab.records import Task
-from tests.evolution.toy_world import ToyWorld
+from tests.evolution.toy_world import ToySession, ToyWorld
 
 CHAT = TinyChat(train_tokenizer(["reset(counter='ant')", "reset ant", "done"], 300))
 START = {"classes": ["counters"], "values": {}, "counters": {"ant": 1, "bee": 2}, "pool": "train"}
@@ -42,11 +43,13 @@ class FakeEngine:
         pass
 
 
-def _evaluate(tasks: Sequence[Task], **options: Any) -> Any:
-    engine = FakeEngine()
+def _evaluate(
+    tasks: Sequence[Task], engine: FakeEngine | None = None, world: ToyWorld | None = None, **options: Any
+) -> Any:
+    engine = engine or FakeEngine()
     policy = Policy(None, CHAT, engine, version=7)  # type: ignore[arg-type]
     named = {"split": "test", "round": 2, "step": 20, "name": "e1", **options}
-    return engine, *evaluate_split(ToyWorld(), tasks, policy, Config(), **named)
+    return engine, *evaluate_split(world or ToyWorld(), tasks, policy, Config(), **named)
 
 
 def test_one_greedy_trajectory_a_task_and_their_mean() -> None:
@@ -82,6 +85,42 @@ def test_known_defects_are_told_apart_and_not_left_out() -> None:
 def test_the_temperature_can_be_another() -> None:
     engine, *_ = _evaluate(TASKS, temperature=0.7)
     assert {temperature for temperature, _ in engine.asked} == {0.7}
+
+
+class Failing(FakeEngine):
+    """Fails in the first ``failures`` calls."""
+
+    def __init__(self, failures: int) -> None:
+        super().__init__()
+        self.failures = failures
+
+    def generate(self, requests: Sequence[Request], temperature: float, seed: int) -> list[Completion]:
+        if self.failures > 0:
+            self.failures -= 1
+            raise PolicyError("out of memory")
+        return super().generate(requests, temperature, seed)
+
+
+def test_what_the_engine_did_not_play_is_played_again_and_never_scored() -> None:
+    _, evaluation, trajectories = _evaluate(TASKS, engine=Failing(1))
+    assert (evaluation.outcomes, evaluation.tasks) == ({"toy_ant": 1.0, "toy_bee": 0.0}, 2)
+    assert {t.status for t in trajectories} == {"completed"}
+    assert [t.task_id for t in trajectories] == [task.id for task in TASKS]
+    with pytest.raises(PolicyError, match=r"in 2 of 2 episodes the policy engine failed \(out of memory\)"):
+        _evaluate(TASKS, engine=Failing(2))
+
+
+def test_a_failing_environment_is_told_and_counted() -> None:
+    class Closed(ToyWorld):
+        def open(self, task: Task) -> ToySession:
+            if task.id == "toy_ant":
+                raise OSError("the server is gone")
+            return super().open(task)
+
+    with pytest.warns(UserWarning, match=r"in 1 of 2 episodes the environment failed \(OSError: the server is gone\)"):
+        _, evaluation, _ = _evaluate(TASKS, world=Closed())
+    assert evaluation.detail["env_errors"] == 1
+    assert "env_errors" not in _evaluate(TASKS)[1].detail
 
 
 def test_progress_counts_every_task() -> None:

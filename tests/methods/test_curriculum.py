@@ -19,6 +19,7 @@ def test_easy_tasks_come_first_and_few_calls_break_ties() -> None:
     tasks = [task("hard", 1), task("long", 2, 2), task("easy", 3), task("short", 1, 1), task("later", 1, 1)]
     rates = {"hard": 0.0, "long": 0.5, "easy": 1.0, "short": 0.5, "later": 0.5}
     assert [t.id for t in easiest_first(tasks, rates)] == ["easy", "short", "later", "long", "hard"]
+    assert [t.id for t in easiest_first([task("new", 1), *tasks], rates)][-2:] == ["new", "hard"]  # came later
 
 
 @pytest.mark.parametrize(

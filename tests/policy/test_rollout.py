@@ -94,6 +94,20 @@ def test_running_out_is_failure_with_a_status(engine, config, max_steps, status)
         assert trajectory.detail
 
 
+def test_time_that_others_and_the_engine_take_is_no_timeout(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+
+    class Stalling(FakeEngine):
+        def generate(self, *given):
+            clock[0] += 3600
+            return super().generate(*given)
+
+    for trajectory in _play(Stalling("add(counter='ant', amount=2)", "done"), SOLVED):
+        assert (trajectory.status, trajectory.score) == ("completed", 1.0)
+        assert trajectory.seconds >= 3600
+
+
 class Unreadable(ToySession):
     def step(self, action):
         self.last_tools, self.last_failed = (), True

@@ -111,6 +111,18 @@ def test_a_signal_of_ones_own_and_its_redefinition(visit: Visit) -> None:
     assert "slow" in registered_signals()
 
 
+def test_a_class_under_two_names_is_two_signals(visit: Visit) -> None:
+    class Every(Detector):
+        def detect(self, trajectories: Any) -> Any:
+            return [self.mark(t) for t in trajectories]
+
+    for name in ("first", "second"):
+        register_signal(name)(Every)
+    config = SignalsConfig(forgetting=None, boundary=None, rare=None, custom={"first": {}, "second": {}})
+    found = find_signals(build_detectors(config), visit(0, "a", [1]))
+    assert [(s.kind, s.id) for s in found] == [("first", "first:s0-a-0"), ("second", "second:s0-a-0")]
+
+
 def test_wrong_names_options_and_classes_are_explained() -> None:
     with pytest.raises(ConfigError, match="did you mean 'forgetting'"):
         build_detectors(SignalsConfig(custom={"forgeting": {}}))

@@ -65,6 +65,18 @@ def test_trajectories_without_calls_have_no_pattern(visit: Visit) -> None:
     assert rare.counts == {}
 
 
+def test_a_history_of_another_kind_of_pattern_is_left_out(visit: Visit) -> None:
+    """A fork may go on with another kind; both counted in one N made everything rare."""
+    bigrams = Rare(theta=40, n_min=4)
+    find_signals([bigrams], [t for step in range(3) for t in visit(step, "a", [1, 0], [["cd", "ls"], ["ls", "cd"]])])
+    tools = Rare(theta=40, n_min=4, pattern="tool")
+    tools.load(bigrams.state())
+    assert tools.counts == {}
+    again = Rare(theta=40, n_min=4)
+    again.load(bigrams.state())
+    assert again.counts == bigrams.counts != {}
+
+
 def test_the_kind_is_checked_at_once() -> None:
     with pytest.raises(ValueError, match="trigram"):
         Rare(pattern="trigram")
