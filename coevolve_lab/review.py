@@ -141,7 +141,8 @@ def check_edit(
         records[r.draft_id][1].task for r in decided(reader, 0) if r.decision == "accept" and r.draft_id != draft_id
     ]
     known = [*reader.records(Task), *(task for task in accepted if task is not None)]
-    return validate_drafts([draft], environment, guard, known, Occasion(0, config.seed))[0]
+    occasion, seconds = Occasion(0, config.seed), config.evolution.draft_seconds
+    return validate_drafts([draft], environment, guard, known, occasion, seconds=seconds)[0]
 
 
 def edited_parts(

@@ -93,6 +93,9 @@ def test_an_edit_is_validated_again_and_enters_only_if_it_passes(run: CoEvolve) 
     assert run.check_edit(good, ["store grey"], [[f" {calls} ", ""]]).outcome == "accepted"
     assert run.check_edit(bad, ["show"], [["show(key='nobody')"]]).reason == "failed_call"
     assert run.check_edit(broken, ["x"], [["put(key='ant'"]]).outcome != "accepted"
+    hasty = run.config.evolution.model_copy(update={"draft_seconds": 1e-9})
+    config = run.config.model_copy(update={"evolution": hasty})
+    assert review.check_edit(config, run.reader, good, ["store grey"], [[calls]]).reason == "timeout"
     assert run.sql("select count(*) from drafts where id like '%-edit'").item() == 0
     run.decide(good, "edit", "a colour", [" store grey "], [[calls]])
     run.decide(bad, "edit", "", ["show"], [["show(key='nobody')"]])

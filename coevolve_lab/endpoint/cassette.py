@@ -86,7 +86,7 @@ class Cassette:
                     return
                 try:
                     line = json.loads(data)
-                    self._remember(line["key"], len(data), line["reply"]["status"])
+                    self._remember(line["key"], len(data), Exchange.from_line(line["reply"]).status)
                 except (ValueError, KeyError, TypeError) as error:
                     raise StoreError(
                         f"line {self._lines + 1} of {self.path} is not a recorded exchange ({error}); delete that line "

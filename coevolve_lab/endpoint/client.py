@@ -163,7 +163,10 @@ class Endpoint:
         learned: list[str] = []
         while True:
             try:
-                exchange = read_body(await wire.post(config, dialect.parameters(prompt), requests), prompt)
+                body = await wire.post(config, dialect.parameters(prompt), requests)
+                for secret in self._secrets():  # before anything is cut, which might leave a part of it
+                    body = body.replace(secret.encode(), b"[key]")
+                exchange = read_body(body, prompt)
                 break
             except RefusedError as error:
                 simpler = dialect.simpler(prompt, str(error)) if error.code in (400, 422) else None
@@ -172,7 +175,7 @@ class Endpoint:
                 dialect = simpler[0]
                 learned.append(simpler[1])
             except LostError as error:
-                return Exchange("error", detail=f"no whole response from {address(config)}: {error}")
+                return Exchange("error", detail=f"no whole response from the endpoint: {error}")
             except OversizeError as error:
                 cut = estimated(Exchange("cut", detail=str(error)), prompt)
                 return replace(cut, completion_tokens=prompt.max_tokens)  # so much was paid for, at most
@@ -182,18 +185,18 @@ class Endpoint:
         return exchange
 
     def _refused(self, config: EndpointConfig, error: RefusedError) -> Exchange:
-        said = self._scrub(f"{address(config)} said {error}")[:_MAX_DETAIL]
+        said = self._scrub(str(error))[:_MAX_DETAIL]
         if error.code in (401, 403):
             raise ExplorerError(
-                f"the key in {config.api_key_env} is not accepted for model {config.model!r}: {said}. Set it to a key "
-                "of this endpoint"
+                f"the key in {config.api_key_env} is not accepted for model {config.model!r}: {address(config)} "
+                f"said {said}. Set it to a key of this endpoint"
             )
         if error.code == 404:
             raise ExplorerError(
-                f"no model {config.model!r} there: {said}. Check model and base_url ({address(config)}/models lists "
-                "what it serves; most addresses end in /v1)"
+                f"no model {config.model!r} there: {address(config)} said {said}. Check model and base_url "
+                f"({address(config)}/models lists what it serves; most addresses end in /v1)"
             )
-        return Exchange("error", detail=said)
+        return Exchange("error", detail=f"the endpoint said {said}")
 
     async def _wire(self) -> Wire:
         """This loop's wire, made on first use."""
@@ -220,7 +223,7 @@ class Endpoint:
         return text
 
     def _scrubbed(self, exchange: Exchange) -> Exchange:
-        """An endpoint may say back what it was sent."""
+        """An endpoint may say back what it was sent, also in an escaped form, which only reading its body uncovers."""
         calls = tuple(
             ToolCall(*(self._scrub(part) for part in (call.id, call.name, call.arguments)))
             for call in exchange.tool_calls

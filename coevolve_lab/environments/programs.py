@@ -47,7 +47,10 @@ def read_program(text: str) -> str | None:
         return None
     only = tree.body[0].value if len(tree.body) == 1 and isinstance(tree.body[0], ast.Expr) else None
     if isinstance(only, ast.List) and len(only.elts) == 1:  # a call in brackets, as other benchmarks write it
-        return ast.unparse(only.elts[0])
+        program = printed(only.elts[0])
+        if program is None:
+            raise UnreadableProgram("the call is nested too deeply or holds too long a number; write it simpler")
+        return program
     return text.strip()
 
 
@@ -100,6 +103,14 @@ def parsed(program: str) -> ast.Module | None:
             warnings.simplefilter("ignore", SyntaxWarning)  # doubtful escapes in a model's text are not our warning
             return ast.parse(program.strip())
     except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def printed(tree: ast.AST) -> str | None:
+    """The text of a tree, None if it has none: Python reads deeper nesting and longer numbers than it writes."""
+    try:
+        return ast.unparse(tree)
+    except (RecursionError, ValueError):
         return None
 
 

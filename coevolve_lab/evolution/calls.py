@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from coevolve_lab.environments.programs import UnreadableProgram, api_names, marked_program, parsed
+from coevolve_lab.environments.programs import UnreadableProgram, api_names, marked_program, parsed, printed
 
 MAX_CALL_CHARS = 20_000  # longer text is compared as it is, not parsed
 _JSON_CALL = re.compile(r'"name"\s*:\s*"([\w.]+)"')
@@ -36,19 +36,23 @@ def called_tools(call: str) -> tuple[str, ...]:
     if tree is None:
         return ()
     found = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    return tuple(ast.unparse(node.func) for node in sorted(found, key=lambda node: (node.lineno, node.col_offset)))
+    found.sort(key=lambda node: (node.lineno, node.col_offset))
+    names = [name for node in found if (name := printed(node.func)) is not None]
+    return tuple(names) if len(names) == len(found) else ()
 
 
 @lru_cache(maxsize=65_536)
 def canonical_call(call: str) -> str:
-    """The call with spaces, quotes and keyword order normalised; text that is no Python only loses extra spaces."""
+    """The call with spaces, quotes and keyword order normalised.
+
+    Text that is no Python, or that Python can read but not print, only loses extra spaces.
+    """
     tree = _parsed(call)
-    if tree is None:
-        return " ".join(call.split())
-    for node in ast.walk(tree):
+    for node in ast.walk(tree) if tree else ():
         if isinstance(node, ast.Call):
             node.keywords.sort(key=lambda keyword: keyword.arg or "")
-    return ast.unparse(tree)
+    text = printed(tree) if tree else None
+    return " ".join(call.split()) if text is None else text
 
 
 def solution_key(start: Mapping[str, Any], solution: Iterable[Iterable[str]]) -> str:

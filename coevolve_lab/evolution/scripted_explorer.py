@@ -13,7 +13,7 @@ from pathlib import Path
 
 from coevolve_lab.config import EvolutionConfig
 from coevolve_lab.environments.base import Environment, ScriptedWorld, Session
-from coevolve_lab.errors import EnvironmentFailure, ExplorerError
+from coevolve_lab.errors import ExplorerError
 from coevolve_lab.evolution.calls import canonical_call, solution_key
 from coevolve_lab.evolution.contexts import Evidence, Start, StartPool, preferences
 from coevolve_lab.evolution.explorer import Occasion, register_explorer
@@ -129,8 +129,8 @@ class ScriptedExplorer:
 
         try:
             session = open_start(self._environment, context.start)
-        except EnvironmentFailure as error:
-            record("", str(error), True, ())
+        except Exception as error:  # one rollout must not sink the others, whatever a benchmark's own code raises
+            record("", f"{type(error).__name__}: {error}"[:500], True, ())
             return triplets
         try:
             tools = list(self._world.tool_names(context.start))
@@ -145,8 +145,8 @@ class ScriptedExplorer:
                 record(call, observation, session.last_failed, session.last_tools)
                 if done:
                     break
-        except EnvironmentFailure as error:
-            record("", str(error), True, ())
+        except Exception as error:
+            record("", f"{type(error).__name__}: {error}"[:500], True, ())
         finally:
             session.close()
         return triplets

@@ -20,7 +20,7 @@ REASONS: dict[str, str] = {
     "judge_silent": "the LLM judge gave no usable answer",
     "unvalidated": "accepted without execution, because validation is switched off (table 11)",
     "partial": "the solution scores above 0 but not 1",
-    "failed_call": "a call of the solution answers an error",
+    "failed_call": "a call of the solution answers an error, or is never made",
     "unsolved": "the solution scores 0",
     "unstable": "the solution scores differently the second time",
     "accepts_nothing": "the verifier also accepts doing nothing",
@@ -172,6 +172,9 @@ class _Check:
                 return _Judgement(outcome, "failed_call", f"{first.failed} answers an error.", first.score)
             reason = "partial" if first.score > 0 else "unsolved"
             return _Judgement(outcome, reason, f"The solution scores {first.score:.3f}.", first.score)
+        if len(first.actions) < sum(map(len, task.solution)):
+            detail = "The episode ends before all calls of the solution are made."
+            return _Judgement("discarded", "failed_call", detail, first.score)
         nothing: Plan = [() for _ in task.turns]
         echo: Plan = [(turn,) for turn in task.turns]
         if self._play(task, nothing, deadline).score >= SOLVED:

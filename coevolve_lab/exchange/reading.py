@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from coevolve_lab.endpoint.text import finite_json
@@ -74,19 +76,56 @@ def _object(line: bytes, where: str) -> dict[str, Any]:
 
 
 def _parquet(file: Path, columns: Collection[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """A text that occurs often may be in the file once. So texts are read as dictionary and places in it, and measured
+    before they are written out; what can be kept short in other ways is refused.
+    """
     number = 0
     try:
-        with pq.ParquetFile(file) as source:
-            meta = source.metadata
-            size = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
-            if size > MAX_FILE_BYTES:
-                raise StoreError(f"{file} unpacks to {size} bytes; at most {MAX_FILE_BYTES} are read")
+        meta = pq.read_metadata(file)
+        _check_size(file, meta, columns)
+        leaves = [meta.schema.column(i) for i in range(meta.num_columns)]
+        texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
+        with pq.ParquetFile(file, metadata=meta, read_dictionary=texts) as source:
             present = [name for name in source.schema_arrow.names if name in columns]
-            for batch in source.iter_batches(batch_size=_BATCH, columns=present):
-                if batch.nbytes > _BATCH * MAX_ROW_BYTES:
+            groups = range(meta.num_row_groups)  # one by one: each has dictionaries of its own
+            for batch in chain.from_iterable(source.iter_batches(_BATCH, [i], present) for i in groups):
+                if sum(map(_unpacked, batch.columns)) > _BATCH * MAX_ROW_BYTES:
                     raise StoreError(f"{file} rows from {number + 1} on are longer than {MAX_ROW_BYTES} bytes")
                 for row in batch.to_pylist():
                     number += 1
                     yield number, row
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         raise StoreError(f"{file} cannot be read as Parquet after row {number}: {str(error)[:200]}") from error
+
+
+def _check_size(file: Path, meta: pq.FileMetaData, columns: Collection[str]) -> None:
+    """Raise StoreError for more than ``MAX_FILE_BYTES``, by what the file says of itself."""
+    groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
+    values = 0
+    for chunk in (group.column(i) for group in groups for i in range(group.num_columns)):
+        if chunk.path_in_schema.split(".")[0] not in columns:
+            continue
+        values += chunk.num_values
+        if chunk.physical_type == "FIXED_LEN_BYTE_ARRAY" or "DELTA_BYTE_ARRAY" in chunk.encodings:
+            raise StoreError(
+                f"{file} holds {chunk.path_in_schema} as {chunk.physical_type}, {', '.join(chunk.encodings)}; write it "
+                "as strings of the encoding PLAIN, with or without a dictionary"
+            )
+    size = max(sum(group.total_byte_size for group in groups), 8 * values)
+    if size > MAX_FILE_BYTES:
+        raise StoreError(f"{file} unpacks to {size} bytes; at most {MAX_FILE_BYTES} are read")
+
+
+def _unpacked(array: pa.Array) -> int:
+    """Bytes of an array whose dictionaries are written out."""
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        written_out = pc.sum(pc.binary_length(array.dictionary).take(array.indices)).as_py() or 0
+        return int(array.indices.nbytes + written_out)
+    if pa.types.is_map(kind):
+        return _unpacked(array.keys) + _unpacked(array.items)
+    if pa.types.is_struct(kind):
+        return sum(map(_unpacked, array.flatten()))
+    if pa.types.is_nested(kind):
+        return _unpacked(array.flatten())
+    return int(array.nbytes)

@@ -66,7 +66,11 @@ def test_a_torn_recording_can_be_replayed_without_being_touched(path: Path) -> N
 
 def test_a_damaged_line_is_named(path: Path) -> None:
     Cassette(path).add("k", PROMPT, WHOLE)
-    for line in (b"not json\n", b"[1]\n", b'{"key": "x"}\n'):
+    whole = json.loads(path.read_text())
+    unknown = {**whole, "reply": {**whole["reply"], "mood": "good"}}
+    missing = {**whole, "reply": {"status": "ok", "text": "hi"}}
+    shapes = [json.dumps(line).encode() + b"\n" for line in (unknown, missing, {**whole, "reply": ["ok"]})]
+    for line in (b"not json\n", b"[1]\n", b'{"key": "x"}\n', *shapes):
         path.write_bytes(path.read_bytes().split(b"\n")[0] + b"\n" + line)
         with pytest.raises(StoreError, match=r"line 2 of .*cassette\.jsonl is not a recorded exchange"):
             Cassette(path)

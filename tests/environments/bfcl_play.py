@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 
-from coevolve_lab.environments.bfcl.calls import Call, parse_call, render_call, render_json
+from coevolve_lab.environments.bfcl.calls import Call, parse_call, render_call
 from coevolve_lab.environments.bfcl.environment import BFCLEnvironment
 from coevolve_lab.environments.bfcl.session import BFCLSession
 from coevolve_lab.records import Task
@@ -27,15 +28,16 @@ def as_json(session: BFCLSession, calls: Sequence[Call]) -> str:
         Call(call.name, (), {**dict(zip(properties[call.name], call.args, strict=False)), **call.kwargs})
         for call in calls
     ]
-    return "\n".join(render_json(call) for call in named)
+    rows = [json.dumps({"name": call.name, "arguments": call.kwargs}) for call in named]
+    return "\n".join(f"<tool_call>{row}</tool_call>" for row in rows)
 
 
-def play(environment: BFCLEnvironment, task: Task, conversation: Conversation, json: bool = False) -> BFCLSession:
+def play(environment: BFCLEnvironment, task: Task, conversation: Conversation, in_json: bool = False) -> BFCLSession:
     """One action per user turn with all of its calls, then plain text; turns without calls get plain text only."""
     session = environment.open(task)
     for calls in conversation:
         if calls:
-            session.step(as_json(session, calls) if json else as_python(calls))
+            session.step(as_json(session, calls) if in_json else as_python(calls))
         session.step("Done.")
     return session
 

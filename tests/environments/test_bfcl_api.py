@@ -102,10 +102,12 @@ def test_the_precision_of_the_process_is_left_alone() -> None:
         f"mkdir(dir_name='{'x' * 300}')",
         "cp(source='a', destination='a')",
         "mv(source='a', destination='a')",
+        "send_message(receiver_id='USR002', message='hi')",
     ],
 )
 def test_calls_of_unbounded_cost_are_refused(call: str) -> None:
-    apis = apis_of("GorillaFileSystem", "MathAPI", GorillaFileSystem=TREE)
+    every_id = {"generated_ids": list(range(10_000, 100_000)), "current_user": "USR001"}
+    apis = apis_of("GorillaFileSystem", "MathAPI", "MessageAPI", GorillaFileSystem=TREE, MessageAPI=every_id)
     before = api.state(apis)
     result = run(apis, call)
     assert result.refused

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -13,7 +14,6 @@ from coevolve_lab.environments.bfcl.calls import (
     parse_action,
     parse_call,
     render_call,
-    render_json,
 )
 
 CD = Call("cd", (), {"folder": "docs"})
@@ -27,6 +27,9 @@ CD = Call("cd", (), {"folder": "docs"})
         ("[cd(folder='docs'), ls()]", [CD, Call("ls")]),
         ("cd(folder='docs'), ls()", [CD, Call("ls")]),
         ("```python\n[cd(folder='docs')]\n```", [CD]),
+        ("```python \r\n\n[cd(folder='docs')]\n\n ```", [CD]),
+        ("```[cd(folder='docs')]```", []),
+        ("```" + "\n" * 20_000 + "x", []),
         ("<think>I could call rm(file_name='x')</think>\n[cd(folder='docs')]", [CD]),
         ("cd('docs')", [Call("cd", ("docs",))]),
         ("f(a=-1, b=+2.5, c=True, d=None)", [Call("f", (), {"a": -1, "b": 2.5, "c": True, "d": None})]),
@@ -128,9 +131,8 @@ def test_rendered_calls_parse_back() -> None:
     call = Call("f", (1, -2.5), {"a": 'it\'s "x"\n\\', "b": [True, None, ("y",)], "c": {"k": {"é": []}}})
     assert parse_call(render_call(call)) == call
     named = Call("f", (), {"a": "</tool_call>\n", "b": [1.5, {"k": None}]})
-    assert parse_call(render_json(named)) == named
-    with pytest.raises(ValueError, match="positional"):
-        render_json(call)
+    block = json.dumps({"name": named.name, "arguments": named.kwargs})
+    assert parse_call(f"<tool_call>{block}</tool_call>") == named
 
 
 def test_odd_escapes_are_read_even_where_warnings_are_errors() -> None:

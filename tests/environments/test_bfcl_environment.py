@@ -58,10 +58,22 @@ def test_a_broken_start_state_is_an_environment_failure() -> None:
         {"involved_classes": ["NoSuchAPI"]},
         {"involved_classes": ["GorillaFileSystem"], "initial_config": {"GorillaFileSystem": {"root": {}}}},
         {"involved_classes": ["TwitterAPI"], "initial_config": {"TwitterAPI": {"tweets": {"x": 1}}}},
+        {"involved_classes": ["MathAPI", "TwitterAPI", "MathAPI"]},
     ]
     for start in starts:
         with pytest.raises(EnvironmentFailure, match="task bad"):
             environment.open(Task("bad", "bfcl", ("x",), start, (("ls()",),), origin="import"))
+
+
+def test_start_states_that_binders_do_not_know_bind_nothing() -> None:
+    """Official ones hold orders, tickets and messages of other shapes than ours."""
+    environment = BFCLEnvironment()
+    bound: Counter[str] = Counter()
+    for task in environment.tasks("test"):
+        if {"TradingBot", "TicketAPI", "MessageAPI"} & set(task.start["involved_classes"]):
+            session = environment.open(task)
+            bound.update(bool(environment.bind(session, tool, random.Random(0))) for tool in session.apis.methods)
+    assert min(bound[True], bound[False]) > 100
 
 
 def test_schemas_are_openai_style_and_name_exactly_the_methods() -> None:

@@ -99,6 +99,15 @@ def test_partial_credit_is_for_failures_of_synthesized_tasks() -> None:
     assert played(environment, SORT, "", MOVE, "") == 1.0
 
 
+@pytest.mark.parametrize("text", [f"[pwd(), {SORT}]", '<tool_call>{"name": "pwd"}</tool_call>' * 2])
+def test_an_action_of_a_solution_may_make_several_calls(environment: BFCLEnvironment, text: str) -> None:
+    session = environment.open(Task("t3", "bfcl", ("x",), START, ((text,),), origin="feedback"))
+    session.step(text)
+    session.step("")
+    assert session.score() == 1.0
+    assert environment.open(session.task).progress() == 0.0
+
+
 def test_an_unreadable_solution_is_never_solved(environment: BFCLEnvironment) -> None:
     session = environment.open(Task("t2", "bfcl", ("x",), START, (("sort(open('x'))",),), origin="feedback"))
     session.step(SORT)

@@ -46,6 +46,8 @@ def test_words_hold_no_program(text: str) -> None:
         ("execute_code(code=x)", "as one string"),
         ("a" * (MAX_PROGRAM_CHARS + 1), "longer than"),
         (f"<tool_call>{'[' * 15_000}", "cannot be read"),
+        (f"[f(a={'1+' * 600}1)]", "nested too deeply"),
+        (f"[f(a=0x{'f' * 5000})]", "too long a number"),
     ],
 )
 def test_what_cannot_be_read_is_explained(text: str, reason: str) -> None:

@@ -19,6 +19,8 @@ from coevolve_lab.evolution.calls import called_tools, canonical_call, solution_
         ("no call at all", ()),
         ("(" * 5000, ()),
         ("f(" + "[" * 3000 + "]" * 3000 + ")", ()),
+        ("a" + ".b" * 600 + "()", ()),
+        ("f(0x" + "f" * 5000 + "())", ()),
     ],
 )
 def test_names_are_read_without_running_anything(call: str, tools: tuple[str, ...]) -> None:
@@ -29,6 +31,12 @@ def test_equal_calls_have_one_spelling() -> None:
     assert canonical_call('mv( b = "y",a=1 )') == canonical_call("mv(a=1, b='y')")
     assert canonical_call("mv(a=1)") != canonical_call("mv(a='1')")
     assert canonical_call("click[  buy   now ") == "click[ buy now"
+
+
+@pytest.mark.parametrize("argument", ["1+" * 600 + "1", "0x" + "f" * 5000])
+def test_what_python_reads_but_cannot_print_is_compared_as_text(argument: str) -> None:
+    assert canonical_call(f"f(b=1,  a={argument})") == f"f(b=1, a={argument})"
+    assert called_tools(f"f(a={argument})") == ("f",)
 
 
 def test_equal_programs_have_one_spelling_however_they_are_marked() -> None:

@@ -182,11 +182,11 @@ def test_mistakes_are_not_repeated(world: ToyWorld, config: EvolutionConfig) -> 
 
 
 class FragileWorld(ToyWorld):
-    """Breaks on "erase", and on starts without values."""
+    """Breaks on "erase" as an environment should, and on starts without values as none should."""
 
     def open(self, task: Task) -> ToySession:
         if not task.start["values"]:
-            raise EnvironmentFailure("the world would not open")
+            raise LookupError("the world would not open")
         session = super().open(task)
         run = session._run
 
@@ -208,8 +208,9 @@ def test_a_broken_rollout_keeps_its_steps_and_sinks_no_other(config: EvolutionCo
     explorer = ScriptedExplorer(FragileWorld(), config)
     found = explorer.explore(contexts, ONE)
     broken = [t for t in found if t.context_id == "ctx-r1-0" and t.failed]
-    assert [t.observation for t in broken] == ["the world fell over"] * config.rollouts_per_context
-    assert [t.observation for t in found if t.context_id == "ctx-r1-1"] == ["the world would not open"] * 2
+    assert [t.observation for t in broken] == ["EnvironmentFailure: the world fell over"] * config.rollouts_per_context
+    unopened = [t.observation for t in found if t.context_id == "ctx-r1-1"]
+    assert unopened == ["LookupError: the world would not open"] * 2
     assert sum(not t.failed for t in found if t.context_id == "ctx-r1-2") == 12
     drafts = explorer.abstract([*found, *triplets("erase(key='ant')", rollout="explore-r1-9")], contexts, ONE)
     assert {draft.context_id for draft in drafts} >= {"ctx-r1-2"}

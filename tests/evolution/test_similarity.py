@@ -3,12 +3,10 @@ from __future__ import annotations
 import pytest
 
 from coevolve_lab.errors import ConfigError
-from coevolve_lab.evolution import minilm
 from coevolve_lab.evolution.similarity import BANDS, MiniLMSimilarity, WordSimilarity, embed, in_band, make_similarity
 
 NAMES = ["report.txt", "notes.md", "budget_2024.csv", "alice", "plan.doc", "archive", "docs", "summary.pdf"]
 REFERENCES = [f"move {a} into {b}" for a in NAMES for b in NAMES if a != b] + ["list all users of the workspace"]
-HAS_MINILM = minilm.is_installed()
 
 
 def words(query: str) -> float:
@@ -82,7 +80,7 @@ def test_every_similarity_is_in_one_band_and_in_mixed() -> None:
         in_band(0.5, "middle")
 
 
-@pytest.mark.skipif(not HAS_MINILM, reason=minilm.INSTALL_COMMAND)
+@pytest.mark.minilm
 def test_minilm_embeddings_are_unit_rows_that_know_meaning() -> None:
     rows = embed(["delete the file", "remove the document", "the weather is nice in Rome"], batch=2)
     assert rows.shape == (3, 384)

@@ -137,6 +137,13 @@ def test_a_failing_call_is_never_a_solution(draft: Drafts) -> None:
     assert said(validate(draft("delete_everything()"))[0])[1] == "failed_call"
 
 
+def test_calls_that_are_never_made_are_no_solution(draft: Drafts) -> None:
+    """Whatever the end state: a word ended the episode before them."""
+    (verdict,) = validate(draft(ERASE, "That was it.", "add(counter='cat', amount=0)"))
+    assert (verdict.outcome, verdict.reason, verdict.score) == ("discarded", "failed_call", 1.0)
+    assert "before all calls" in verdict.detail
+
+
 @pytest.mark.parametrize(
     "fields",
     [

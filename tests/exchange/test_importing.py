@@ -180,6 +180,48 @@ def test_parquet_of_others_is_read_with_suspicion(tmp_path: Path, monkeypatch: p
         import_tasks(path, "toy")
 
 
+@pytest.mark.parametrize("column", ["turns", "messages"])
+def test_a_small_parquet_file_does_not_fill_the_memory(tmp_path: Path, column: str) -> None:
+    """One text of 100 kB that stands a thousand times in a row."""
+    path, text = tmp_path / "a.parquet", "x" * 100_000
+    rows = {"turns": [[text] * 1000], "messages": [[{"role": "user", "content": text}] * 1000]}
+    pq.write_table(pa.table({column: rows[column]}), path)
+    assert path.stat().st_size < 200_000
+    usual, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    pa.set_memory_pool(pool)
+    try:
+        with pytest.raises(StoreError, match="rows from 1 on are longer"):
+            import_tasks(path, "toy")
+    finally:
+        pa.set_memory_pool(usual)
+    assert pool.max_memory() < 10_000_000
+
+
+@pytest.mark.parametrize(
+    ("values", "written"),
+    [
+        (pa.array([b"x" * 1000] * 100, pa.binary(1000)), {}),
+        (pa.array(["x" * 1000] * 100), {"use_dictionary": False, "column_encoding": {"start": "DELTA_BYTE_ARRAY"}}),
+    ],
+    ids=["of one length", "as differences"],
+)
+def test_parquet_that_can_unpack_to_any_length_is_refused(
+    tmp_path: Path, values: pa.Array, written: dict[str, Any]
+) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"start": values}), path, **written)
+    with pytest.raises(StoreError, match=r"holds start as .*; write it as strings"):
+        import_tasks(path, "toy")
+
+
+def test_long_lists_count_as_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"turns": [[1] * 100_000]}), path)  # a run of one number: some bytes
+    monkeypatch.setattr(reading, "MAX_FILE_BYTES", 500_000)
+    with pytest.raises(StoreError, match=r"unpacks to 800000 bytes; at most 500000"):
+        import_tasks(path, "toy")
+
+
 def test_paths_that_hold_nothing(tmp_path: Path) -> None:
     for name, problem in [("a.csv", "neither"), ("a.jsonl", "does not exist")]:
         with pytest.raises(StoreError, match=problem):

@@ -96,12 +96,14 @@ def load_apis(start: Mapping[str, Any]) -> Apis:
     """Fresh instances for a start state; nothing is shared with ``start`` or with any other session.
 
     start: {"involved_classes": [...], "initial_config": {class: scenario}, "excluded_function": [...]}, the last two
-    optional. Raises KeyError for a class that BFCL's multi-turn suite does not have, PrerequisiteError when the
-    package is missing.
+    optional. Raises KeyError for a class that BFCL's multi-turn suite does not have, ValueError for one that is named
+    twice, PrerequisiteError when the package is missing.
     """
     config = start.get("initial_config", {})
-    instances = {}
+    instances: dict[str, Any] = {}
     for name in start["involved_classes"]:
+        if name in instances:  # a thousand times the same class would be loaded a thousand times
+            raise ValueError(f"class {name} is involved twice")
         instance = api_class(name)()
         if hasattr(instance, "_load_scenario"):  # MathAPI keeps no state
             instance._load_scenario(_own(config.get(name, {})), long_context=False)

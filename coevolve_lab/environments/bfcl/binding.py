@@ -58,12 +58,6 @@ def confusable(tool: str) -> list[str]:
     return list(_confusions().get(tool, ()))
 
 
-def class_of(tool: str) -> str | None:
-    """Name of the API class that has the tool, None if there is none."""
-    found = _BINDERS.get(tool)
-    return found[0] if found else None
-
-
 @cache
 def _confusions() -> dict[str, tuple[str, ...]]:
     rows = yaml.safe_load(Path(__file__).with_name("confusions.yaml").read_text(encoding="utf-8"))

@@ -27,7 +27,7 @@ _FILE_NAME = "<model action>"
 warnings.filterwarnings("ignore", module=_FILE_NAME)
 
 _THINK = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
-_FENCE = re.compile(r"```\w*\s*\n(.*?)\n?\s*```\Z", re.DOTALL)
+_FENCE = re.compile(r"```\w*[^\S\n]*\n(.*)```\Z", re.DOTALL)  # linear: the text may be of any length
 _LOOKS_LIKE_CALLS = re.compile(r'\[|[A-Za-z_][\w.]*\(|\{\s*"name"\s*:')
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _TAG, _END_TAG = "<tool_call>", "</tool_call>"
@@ -82,13 +82,6 @@ def render_call(call: Call) -> str:
     """Canonical Python text of a call; ``parse_call`` gives the same call back."""
     parts = [repr(value) for value in call.args] + [f"{name}={value!r}" for name, value in call.kwargs.items()]
     return f"{call.name}({', '.join(parts)})"
-
-
-def render_json(call: Call) -> str:
-    """The call as one ``<tool_call>`` block. Raises ValueError for positional arguments, which JSON cannot name."""
-    if call.args:
-        raise ValueError(f"{call.name} has positional arguments; JSON calls name every argument")
-    return f"<tool_call>{json.dumps({'name': call.name, 'arguments': call.kwargs})}</tool_call>"
 
 
 def _parse_python(text: str) -> list[Call]:

@@ -106,7 +106,11 @@ class BFCLEnvironment:
         """A call of ``tool`` bound to what the session's state offers now, as text; None if nothing fits."""
         if not isinstance(session, BFCLSession):
             raise TypeError(f"bind needs a session of this environment, not {type(session).__name__}")
-        return binding.bind(session.apis, tool, rng, _pool(session.task.start.get("pool", "train")))
+        pool = _pool(session.task.start.get("pool", "train"))
+        try:
+            return binding.bind(session.apis, tool, rng, pool)
+        except (LookupError, TypeError, AttributeError, ValueError):
+            return None  # binders know the start states of worlds.py; official and imported ones may be of other shapes
 
     def phrase(self, call: str, rng: random.Random) -> str:
         """What a user would say to ask for this call."""

@@ -1,7 +1,8 @@
 """Why a call must not run: the few methods whose cost is not bounded by the length of the call.
 
-Numbers that take for ever to compute or print, and file trees that no walk finishes: copies of a directory share what
-is in them, so a few copies of copies make an exponential tree, or one that contains itself.
+Numbers that take for ever to compute or print, file trees that no walk finishes (copies of a directory share what is in
+them, so a few copies of copies make an exponential tree, or one that contains itself), and a search for a free number
+where none is free.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ MAX_PLACES = 400
 MAX_NAME = 255  # characters of a file name or path
 MAX_TREE_NODES = 1000
 MAX_TREE_DEPTH = 20
+MAX_MESSAGE_IDS = 50_000  # in use; send_message draws from 90,000 until it meets a free one
 SETS_PRECISION = frozenset({"logarithm", "square_root"})  # process-wide, and leaves it so
 
 _precision_lock = threading.RLock()
@@ -108,6 +110,10 @@ def _size(item: Any) -> tuple[int, int]:
     return nodes, depth
 
 
+def _free_message_id(instance: Any, _arguments: Mapping[str, Any]) -> str | None:
+    return "too many message ids are in use" if len(instance.generated_ids) > MAX_MESSAGE_IDS else None
+
+
 _GUARDS: dict[str, Callable[[Any, Mapping[str, Any]], str | None]] = {
     "logarithm": _precision,
     "square_root": _precision,
@@ -118,4 +124,5 @@ _GUARDS: dict[str, Callable[[Any, Mapping[str, Any]], str | None]] = {
     "cp": _moved_entry,
     "mv": _moved_entry,
     "find": _file_names,
+    "send_message": _free_message_id,
 }

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from coevolve_lab.environments.bfcl.api import load_apis, same_state, state
-from coevolve_lab.environments.bfcl.calls import MalformedAction, parse_call
+from coevolve_lab.environments.bfcl.calls import Call, MalformedAction, parse_action
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,19 @@ def replay(start: Mapping[str, Any], solution: Sequence[Sequence[str]]) -> Refer
     apis = load_apis(start)
     turns = []
     try:
-        for calls in solution:
-            results = Counter(apis.execute(parse_call(call)).text for call in calls)
+        for actions in solution:
+            results = Counter(apis.execute(call).text for action in actions for call in _calls(action))
             turns.append(ReferenceTurn(results, state(apis)))
     except (MalformedAction, RecursionError):
         return Reference((), readable=False)
     return Reference(tuple(turns))
+
+
+def _calls(action: str) -> list[Call]:
+    found = parse_action(action)
+    if not found:
+        raise MalformedAction("the action calls nothing")
+    return found
 
 
 class Judge:

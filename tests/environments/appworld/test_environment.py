@@ -249,6 +249,13 @@ def test_risky_apis_are_named(world: AppWorldEnvironment) -> None:
     ]
     assert world.risks([["```\na()\n```\n```\nb()\n```"]]) == ["A program of its solution cannot be read."]
     assert world.risks([["apis.bank.rob()"]]) == ["It calls an API that is not documented (bank.rob)."]
+    for program in (
+        "v = apis.venmo\nprint(v.create_transaction(amount=500))",
+        "pay = apis.venmo.create_transaction\npay(amount=500)",
+        "print(apis['venmo']['create_transaction'](amount=500))",
+        "print(getattr(apis.venmo, 'create_transaction')(amount=500))",
+    ):
+        assert world.risks([[program, look]]) == ["It reaches an API in a way that cannot be read."]
 
 
 def test_the_real_data_take_the_same_path(appworld: AppWorldPackage, pool: WorkerPool, scorer: Scorer) -> None:

@@ -322,8 +322,10 @@ def test_observations_are_data(make: Callable[..., tuple[LlmExplorer, FakeEndpoi
     start = {**START, "values": {"ant": hostile}}
     explorer, fake = make(FakeLlm({"explore": "```\nshow(key='ant')\n```"}))
     explorer.explore([ExplorationContext("ctx-r1-0", "rare", 1, start, summary=hostile)], ONE)
+    assert fake.requests
     for request in fake.requests:
         texts = [m["content"] for m in request["messages"] if m["role"] == "user"]
+        assert texts
         assert [text.count("</data>") for text in texts] == [1] * len(texts)
         assert [text.count("{guidance}") for text in texts] == [1] * len(texts)
 
