@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from coevolve_lab import environments
 from coevolve_lab.cli import DEMO_CONFIG, main, parser, settings
 from coevolve_lab.errors import ConfigError
 from coevolve_lab.store import RunReader
@@ -49,7 +50,7 @@ def test_the_demo_tells_each_round_and_where_everything_is(say) -> None:
     code, out, _ = say("demo", "--config", "small.yaml", "--run-dir", "told")
     assert code == 0
     assert "No LLM, no GPU" in out
-    assert "wrong on purpose" in out
+    assert "wrong on purpose" not in out  # nothing is planted in the toy world
     assert "round 0/1" in out
     assert "round 1/1 | reward" in out
     assert "accepted" in out
@@ -124,6 +125,27 @@ def test_figures_without_a_browser_are_html(say) -> None:
     assert {"solve_rates.html", "cost_share.html"} <= set(os.listdir("pictures"))
 
 
+def test_an_environment_of_ones_own_is_imported_first(say, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environments, "_REGISTERED", {})
+    code, out, _ = say("figures", "first", "--out", "without")
+    assert code == 0
+    assert "no solve rates by tool: no environment is called 'loop-toy'" in out
+    assert "cost_share.html" in os.listdir("without")
+    export = ["export", "first", "--to", "tasks.jsonl"]
+    code, _, complaint = say(*export)
+    assert code == 2
+    assert "no environment is called 'loop-toy'" in complaint
+    Path("own_world.py").write_text(
+        "from coevolve_lab.environments import register_environment\n"
+        "from tests.loop_world import LoopToy\n"
+        "register_environment('loop-toy', LoopToy)\n"
+    )
+    assert say(*export, "--import", "own_world.py")[0] == 0
+    assert Path("tasks.jsonl").is_file()
+    for command in (["demo"], ["run", "a", "b"], ["resume", "a"], ["evaluate"], ["figures", "a"], ["import", "a", "b"]):
+        assert parser().parse_args([*command, "--import", "one", "--import", "two.py"]).imports == ["one", "two.py"]
+
+
 def test_snapshot(say) -> None:
     code, out, _ = say("snapshot", "first")
     assert code == 0
@@ -149,6 +171,9 @@ def test_fork_changes_settings_and_shares_rounds(say) -> None:
         (["fork", "first", "--round", "9"], "has no round 9"),
         (["logs", "."], "is not a run"),
         (["run", ".", "x"], ".: Is a directory"),
+        (["resume", "first", "--import", "no_such_module"], "--import: No module named 'no_such_module'"),
+        (["resume", "first", "--import", "nowhere.py"], "nowhere.py is not a file"),
+        (["doctor", "--set", "seed=1"], "name that CONFIG too"),
     ],
 )
 def test_errors_are_one_message_without_a_traceback(say, arguments: list[str], words: str) -> None:

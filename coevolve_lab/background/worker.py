@@ -25,7 +25,7 @@ from tqdm.std import tqdm
 from coevolve_lab.background.prompt import end_kernel, keep_kernel_on_exit, show
 from coevolve_lab.background.status import PROGRESS, RunStatus, write_status
 from coevolve_lab.background.watcher import Watched
-from coevolve_lab.errors import CoEvolveError, ConfigError, ReviewPendingError
+from coevolve_lab.errors import ConfigError, ReviewPendingError
 
 _WRITES_PER_SECOND = 10
 _LOOK_FOR_DECISIONS = 1.0  # seconds
@@ -134,7 +134,10 @@ class Worker:
     def _rest(self, message: str) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # until the kernel takes it back after this cell
         self._resting_since = time.monotonic()
-        self._run.snapshot()
+        try:
+            self._run.snapshot()
+        except Exception as trouble:  # e.g. the disk is full: it rests all the same, and says so
+            message += f" (no snapshot: {_one_line(trouble)})"
         print(f"{_clock()} {message}", flush=True)
         self._say(now=True, state="paused", message=message)
 
@@ -144,7 +147,7 @@ class Worker:
         try:
             self._run.close()
             self._run.snapshot()
-        except CoEvolveError as trouble:  # e.g. the disk is full, which is why the run failed
+        except Exception as trouble:  # e.g. the disk is full, which is why the run failed
             traceback.print_exc()
             state, error = "failed", error or _one_line(trouble)
         committed = self._status.committed

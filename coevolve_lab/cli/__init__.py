@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from coevolve_lab.cli.arguments import parser
 from coevolve_lab.cli.assignments import settings
 from coevolve_lab.cli.commands import DEMO_CONFIG, PROGRAM
-from coevolve_lab.errors import CoEvolveError
+from coevolve_lab.errors import CoEvolveError, ConfigError
 
 __all__ = ["DEMO_CONFIG", "main", "parser", "settings"]
 
@@ -22,6 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Argument errors exit with 2, as argparse does."""
     args = parser().parse_args(arguments)
     try:
+        _load(getattr(args, "imports", []))
         return args.command(args) or 0
     except CoEvolveError as error:
         print(f"{PROGRAM}: {error}", file=sys.stderr)
@@ -37,6 +38,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(f"{PROGRAM}: {error.filename}: {error.strerror}", file=sys.stderr)
         return 2
+
+
+def _load(imports: Sequence[str]) -> None:
+    if not imports:
+        return
+    from coevolve_lab.background.worker import load
+
+    try:
+        load(imports)
+    except ImportError as error:
+        raise ConfigError(f"--import: {error}. A file that is not installed is named with its .py") from error
 
 
 def _how_to_go_on(args: argparse.Namespace) -> str:

@@ -25,28 +25,24 @@ def parser() -> argparse.ArgumentParser:
     demo.add_argument("--run-dir", default=DEMO_RUN, help=f"folder of the run (default: {DEMO_RUN})")
     demo.add_argument("--rounds", type=_count, help="how many rounds (default: the config's)")
     demo.add_argument("--fresh", action="store_true", help="a new run beside the one that is there")
+    _add_imports(demo)
 
     run = add("run", commands.run, "start a run from a config, or go on with it", run_dir=False)
     run.add_argument("config", metavar="CONFIG", help="a config file")
     run.add_argument("run_dir", metavar="RUN_DIR", help="folder of the run")
     _add_settings(run)
+    _add_imports(run)
     run.add_argument("--rounds", type=_count, help="stop after this round (default: the config's)")
 
     resume = add("resume", commands.resume, "go on with a run under its own config")
+    _add_imports(resume)
     resume.add_argument("--rounds", type=_count, help="stop after this round (default: the config's)")
 
     start = add(
         "start", commands.start, "go on with a run in a kernel of its own, which stays when this shell is closed"
     )
-    start.add_argument("--rounds", type=_count, help="stop after this round (default: the config's)")
-    start.add_argument(
-        "--import",
-        dest="imports",
-        action="append",
-        default=[],
-        metavar="MODULE",
-        help="load this module or .py file there first",
-    )
+    start.add_argument("--rounds", type=_count, help="stop after this round (default: as last started, or config's)")
+    _add_imports(start, "kernel_imports", "load this module or .py file there first")
     add("status", commands.status, "what a run does in the background")
     add("pause", commands.pause, "pause a background run after the present stage; start goes on")
     stop = add("stop", commands.stop, "end a background run once its round is committed; start goes on from there")
@@ -70,10 +66,12 @@ def parser() -> argparse.ArgumentParser:
         "--max-cost", type=float, help="stop when this much is spent in all; with a larger sum the command goes on"
     )
     _add_settings(evaluate)
+    _add_imports(evaluate)
     evaluate.set_defaults(**{name: default for name, default in API_DEFAULTS.items() if name != "set"})
 
     figures = add("figures", commands.figures, "write all figures of a run as HTML, and as PNG where Chromium is")
     figures.add_argument("--out", help="folder (default: RUN_DIR/figures)")
+    _add_imports(figures)
 
     add("show", commands.show, "table of a run's rounds and evaluations")
 
@@ -89,6 +87,7 @@ def parser() -> argparse.ArgumentParser:
     export.add_argument("--format", choices=["jsonl", "parquet", "hf"], help="(default: by the end of PATH)")
     export.add_argument("--bare", action="store_true", help="without the environment: no schemas, no results of tasks")
     export.add_argument("--overwrite", action="store_true", help="replace an earlier export")
+    _add_imports(export)
     chosen = export.add_argument_group("trajectories")
     chosen.add_argument("--purpose", choices=["train", "evaluate"], default="train", help="(default: train)")
     chosen.add_argument("--min-score", type=float, help="only those that score at least so much")
@@ -99,6 +98,7 @@ def parser() -> argparse.ArgumentParser:
         "import", commands.import_, "take tasks from a file or folder into a run, through validation and guard"
     )
     imports.add_argument("path", metavar="PATH", help=".jsonl, .parquet, or a folder of such files")
+    _add_imports(imports)
 
     fork = add("fork", commands.fork, "a new run that shares a run's rounds and goes on with changed settings")
     fork.add_argument("--round", type=_count, required=True, help="last round to share")
@@ -148,6 +148,14 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--set", action="append", default=[], metavar="KEY.PATH=VALUE", help="change a setting; can be repeated"
     )
+
+
+def _add_imports(
+    command: argparse.ArgumentParser,
+    dest: str = "imports",
+    help: str = "load this module or .py file first, which registers an environment, explorer or signal of yours",
+) -> None:
+    command.add_argument("--import", dest=dest, action="append", default=[], metavar="MODULE", help=help)
 
 
 def _count(text: str) -> int:

@@ -36,7 +36,7 @@ def demo(args: argparse.Namespace) -> None:
 
     folder = demo_folder(args.run_dir, args.fresh)
     config = [] if args.config == DEMO_CONFIG else ["--config", args.config]
-    args.go_on = " ".join([PROGRAM, "demo", *config, "--run-dir", str(folder)])
+    args.go_on = " ".join([PROGRAM, "demo", *config, "--run-dir", str(folder), *_imports(args)])
     play_demo(args.config, folder, args.rounds)
 
 
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> None:
 
     changes = settings(args.set)
     with CoEvolve(args.config, args.run_dir, **changes) as run:
-        args.go_on = f"{PROGRAM} resume {args.run_dir}"
+        args.go_on = " ".join([PROGRAM, "resume", args.run_dir, *_imports(args)])
         run.rounds(args.rounds)
         _print_run(run)
 
@@ -59,13 +59,19 @@ def resume(args: argparse.Namespace) -> None:
 
 
 def start(args: argparse.Namespace) -> None:
+    from coevolve_lab.background.process import read_json
+
     background = _background(args)
-    if background.status().state != "paused":
-        _print_status(background.start(args.rounds, args.imports))
-    elif args.rounds is None and not args.imports:
+    status, before = background.status(), read_json(background.folder / "start.json")
+    done = -1 if status.committed is None else status.committed
+    # Short of the rounds that it was started for, it goes on as it was started, its imports included.
+    goes_on = status.state != "running" and before and done < before["rounds"]
+    if goes_on and args.rounds is None and not args.kernel_imports:
         _print_status(background.resume())
-    else:
+    elif status.state == "paused":
         raise StoreError(f"{args.run_dir} is paused and goes on as it was started; stop it first to change that")
+    else:
+        _print_status(background.start(args.rounds, args.kernel_imports))
 
 
 def status(args: argparse.Namespace) -> None:
@@ -297,11 +303,17 @@ def doctor(args: argparse.Namespace) -> int:
     from coevolve_lab.config import load_config
     from coevolve_lab.doctor import examine
 
+    if args.set and not args.config:
+        raise ConfigError("doctor --set changes settings of a config file: name that CONFIG too")
     findings = examine(load_config(args.config, **settings(args.set)) if args.config else None)
     for finding in findings:
         state = "ok" if not finding.remedy else "MISSING" if finding.needed else "optional"
         print(f"{state:9}{finding.name:15}{finding.found}" + (f"\n{'':24}{finding.remedy}" if finding.remedy else ""))
     return int(any(finding.remedy and finding.needed for finding in findings))
+
+
+def _imports(args: argparse.Namespace) -> list[str]:
+    return [f"--import {name}" for name in args.imports]
 
 
 def _print_status(status: RunStatus) -> None:

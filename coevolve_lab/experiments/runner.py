@@ -47,10 +47,12 @@ def play(plan: Plan, folder: str | Path, jobs: int = 1, say: Callable[[str], Non
     """Play what is missing of a plan's runs into ``folder``, ``jobs`` at a time.
 
     Raises RunsFailed naming the runs that failed and the last lines of their logs, after all others were played (a
-    run whose start failed is not begun), or when another process plays into the folder.
+    run whose start failed is not begun), or when something is missing and another process plays into the folder.
     KeyboardInterrupt ends the processes first.
     """
     folder = Path(folder)
+    if all(is_finished(wanted, folder) for wanted in plan.wanted):  # whoever else plays into the folder
+        return
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / GATE).open("a") as gate:
         try:

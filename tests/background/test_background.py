@@ -219,6 +219,11 @@ def test_other_processes_see_and_control_it(run: CoEvolve) -> None:
     assert stopped.committed == run.reader.committed_round
     # paused between two rounds, it may not have begun the one that it names
     assert stopped.committed in ({paused.round} if paused.step else {paused.round - 1, paused.round})
+    for _ in range(2):  # after a stop, and after one that discards: as it was started, SLOW imported too
+        again = said(command("start", folder))
+        assert again.startswith("running: round")
+        assert " of 50" in again
+        assert said(command("stop", folder, "--discard")).startswith("idle")
     run.round()
 
 

@@ -104,12 +104,13 @@ def test_a_run_that_fails_harms_no_other(played: tuple[Plan, Path, list[str]], f
     assert done == {"grpo": True, "broken": False, "never": False}
 
 
-def test_one_process_at_a_time_plays_into_a_folder(played: tuple[Plan, Path, list[str]]) -> None:
+def test_one_process_at_a_time_plays_into_a_folder(played: tuple[Plan, Path, list[str]], folder: Path) -> None:
     plan, runs, _ = played
     with (runs / "playing.lock").open("w") as gate:
         fcntl.flock(gate, fcntl.LOCK_EX)
         with pytest.raises(RunsFailed, match="another process plays runs into"):
-            play(plan, runs, say=lambda _: None)
+            play(expand(load("first", folder), "small", folder, seeds=[1]), runs, say=lambda _: None)
+        play(plan, runs, say=lambda _: None)  # nothing is missing
 
 
 def test_a_split_that_is_asked_for_later_is_evaluated_later(played: tuple[Plan, Path, list[str]], folder: Path) -> None:
