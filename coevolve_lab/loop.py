@@ -12,10 +12,8 @@ Nothing here belongs to a stage; those are in ``stages.Stages``.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from coevolve_lab import environments, review
 from coevolve_lab.config import Config
@@ -66,10 +64,10 @@ class CoEvolve(Stages):
                 contexts = unguided_contexts("seed", missing, parts.starts, occasion, parts.explorer.name)
                 batch |= {"missing": missing, "contexts": contexts}
                 self._finish("reflect", contexts)
-            triplets = _once(batch, self.explore, batch["contexts"])
-            drafts = _once(batch, self.abstract, triplets)
-            verdicts = _once(batch, self.validate, drafts, batch["missing"])
-            _once(batch, self.append, verdicts)
+            triplets = self._once(batch, self.explore, batch["contexts"])
+            drafts = self._once(batch, self.abstract, triplets)
+            verdicts = self._once(batch, self.validate, drafts, batch["missing"])
+            self._once(batch, self.append, verdicts)
             batch.clear()
         found = len(parts.task_set) + review.held(self.reader).height
         spent = parts.explorer.exhausted
@@ -91,37 +89,45 @@ class CoEvolve(Stages):
         """
         self.seed_tasks()
         if not self._reviewed:
-            self._take_up_reviews()
+            self.take_up_reviews()
             self._reviewed = True
         step, evolution = self._step_so_far, self._evolution_so_far
         try:
             while step or self._steps_done < self.config.training.steps_per_round:
-                batch = _once(step, self.rollout)
+                batch = self._once(step, self.rollout)
                 if "train" not in step:
                     self._sample_ahead()
-                _once(step, self.train, batch)
-                _once(step, self.find_signals, batch)
+                self._once(step, self.train, batch)
+                self._once(step, self.find_signals, batch)
                 step.clear()
         except BaseException:
             self._lookahead.recall()  # whoever goes on may train elsewhere, or never
             raise
-        contexts = _once(evolution, self.reflect)
-        triplets = _once(evolution, self.explore, contexts)
-        drafts = _once(evolution, self.abstract, triplets)
-        verdicts = _once(evolution, self.validate, drafts)
-        _once(evolution, self.append, verdicts)
+        contexts = self._once(evolution, self.reflect)
+        triplets = self._once(evolution, self.explore, contexts)
+        drafts = self._once(evolution, self.abstract, triplets)
+        verdicts = self._once(evolution, self.validate, drafts)
+        self._once(evolution, self.append, verdicts)
         if self.round_in_progress % self.config.evaluate_every == 0:
-            _once(evolution, self.evaluate)
+            self._once(evolution, self.evaluate)
         self.commit()
 
     def rounds(self, count: int | None = None) -> None:
-        """Rounds until ``count`` (``config.rounds``) are committed, then a snapshot."""
+        """Rounds until ``count`` (``config.rounds``) are committed, then a snapshot. Where they are, it does nothing:
+        it takes no lock and loads no model."""
+        count, done = self.config.rounds if count is None else count, self.reader.committed_round
+        if done is not None and done >= count and not self._begun:
+            return
         self.seed_tasks()
-        while self.round_in_progress <= (self.config.rounds if count is None else count):
+        while self.round_in_progress <= count:
             self.round()
         self.snapshot()
 
-    def _take_up_reviews(self) -> None:
+    def take_up_reviews(self) -> None:
+        """What people decided about drafts of earlier rounds comes into force, as at the beginning of ``round``.
+
+        Raises ReviewPendingError, with all work committed, while some wait.
+        """
         if self.config.evolution.review != "auto" and (
             waiting := review.undecided(self.reader, before=self.round_in_progress)
         ):
@@ -216,10 +222,3 @@ class CoEvolve(Stages):
             parts.task_set = grown
         self._write().commit(last, counters={"step": parts.step, "tasks": len(parts.task_set)})
         return verdicts
-
-
-def _once(results: dict[str, Any], stage: Callable[..., Any], *given: Any) -> Any:
-    """A stage's result, from ``results`` if it is there."""
-    if stage.__name__ not in results:
-        results[stage.__name__] = stage(*given)
-    return results[stage.__name__]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,7 @@ from tqdm.auto import tqdm
 
 from coevolve_lab.assembly import Parts, assemble
 from coevolve_lab.evolution import Occasion
+from coevolve_lab.interrupts import Interrupts
 from coevolve_lab.policy.vllm_engine import VllmEngine
 from coevolve_lab.records import ExplorationContext, Signal, StageCost, Task, Trajectory
 from coevolve_lab.run import Run
@@ -40,6 +41,7 @@ class Recording(Run):
 
     def _begin(self, run_dir: Path, progress: bool) -> None:
         self._parts = None
+        self._interrupts = Interrupts()
         self._told: tuple[int, int, int] = (0, 0, 0)  # what the cost records know of the server
         super()._begin(run_dir, progress)
         self._fresh_round(0)
@@ -113,10 +115,18 @@ class Recording(Run):
 
     def _finish(self, stage: str, records: Sequence[Any]) -> None:
         """Take a stage's records. Only now its call counts: one that was interrupted is made again as if for the first
-        time, with the same ids and draws."""
+        time, with the same ids and draws. So from here to the stage's end an interrupt waits."""
+        self._interrupts.hold()
         self._begun = True
         self._calls[stage] += 1
         self._record(records)
+
+    def _once(self, results: dict[str, Any], stage: Callable[..., Any], *given: Any) -> Any:
+        """A stage's result, from ``results`` if it is there: what was done is also known to be done."""
+        if stage.__name__ not in results:
+            with self._interrupts:
+                results[stage.__name__] = stage(*given)
+        return results[stage.__name__]
 
     def _occasion(self, stage: str) -> Occasion:
         return Occasion(self.round_in_progress, self.config.seed, self._calls[stage])
@@ -127,19 +137,20 @@ class Recording(Run):
         if self.watcher is not None:
             self.watcher.stage_begins(stage, number, self._steps_done)
         started, work = time.monotonic(), Work()
-        try:
-            yield work
-        finally:  # a call that was paid for is on record, whatever became of the stage
-            calls = self._parts.explorer.model_calls() if self._parts is not None else []
-            if calls:
-                self._record(calls)
-        work.calls += len(calls)
-        work.tokens += sum(call.prompt_tokens + call.completion_tokens for call in calls)
-        number = self.round_in_progress if round is None else round
-        seconds = time.monotonic() - started
-        self._record([StageCost(number, stage, seconds, work.items, work.tokens, work.calls, *self._of_the_server())])
-        if self.watcher is not None:
-            self.watcher.stage_ends(stage, number, self._steps_done, seconds, work.items)
+        with self._interrupts:
+            try:
+                yield work
+            finally:  # a call that was paid for is on record, whatever became of the stage
+                calls = self._parts.explorer.model_calls() if self._parts is not None else []
+                if calls:
+                    self._record(calls)
+            work.calls += len(calls)
+            work.tokens += sum(call.prompt_tokens + call.completion_tokens for call in calls)
+            number = self.round_in_progress if round is None else round
+            seconds, server = time.monotonic() - started, self._of_the_server()
+            self._record([StageCost(number, stage, seconds, work.items, work.tokens, work.calls, *server)])
+            if self.watcher is not None:
+                self.watcher.stage_ends(stage, number, self._steps_done, seconds, work.items)
 
     def _of_the_server(self) -> tuple[int, int, int, float]:
         """Restarts, missed requests, arrivals of versions, and seconds of the last, since this was asked before."""

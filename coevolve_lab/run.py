@@ -5,6 +5,7 @@ What is done in a run, the stages, is ``loop.CoEvolve``.
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
@@ -68,6 +69,12 @@ class Run:
         self.watcher: Watcher | None = None
         before = _open_runs.get(self.run_dir)
         if before is not None:  # a notebook cell that opens the run was executed again
+            if before._writer is not None and before._begun:
+                warnings.warn(
+                    f"round {before.round_in_progress} of {self.run_dir} had records that were not committed, and "
+                    "opening the run again dropped them: use the object that you have, or run.commit() first",
+                    stacklevel=3,
+                )
             before.close()
         _open_runs[self.run_dir] = self
         self._begun = False

@@ -60,10 +60,10 @@ class Stages(Recording):
                 batch = draw.play(parts.environment, parts.policy.chat, self.config, parts.policy.engine, bar.update)
             work.items, work.tokens = len(batch), sum(len(s.token_ids) for t in batch for s in t.steps)
             self._finish("rollout", batch)
-        for task in draw.tasks:
-            parts.visits[task.id] = parts.visits.get(task.id, 0) + 1
-            self._round_tasks[task.id] = task
-        self._round_trajectories += batch
+            for task in draw.tasks:
+                parts.visits[task.id] = parts.visits.get(task.id, 0) + 1
+                self._round_tasks[task.id] = task
+            self._round_trajectories += batch
         return batch
 
     def train(self, batch: Sequence[Trajectory]) -> Update:
@@ -84,7 +84,7 @@ class Stages(Recording):
             work.items = len(signals)
             fresh = self._unrecorded(signals)  # a batch may be read again
             self._finish("signals", fresh)
-        self._round_signals += fresh
+            self._round_signals += fresh
         return signals
 
     # ---- stage 2: reflect, and explore the real environment (section 3.2)
@@ -210,14 +210,19 @@ class Stages(Recording):
         parts = self._ready()
         with self._stage("train") as work:
             update = learn(
-                batch, step=parts.step + 1, round=self.round_in_progress, policy_version=parts.policy.version + 1
+                batch,
+                step=parts.step + 1,
+                round=self.round_in_progress,
+                policy_version=parts.policy.version + 1,
+                before_change=self._interrupts.hold,  # a changed policy and its new version are one thing
             )
+            self._interrupts.hold()  # where nothing was changed, nobody has called it
             parts.policy.advance()
             parts.step += 1
             work.items, work.tokens = update.trajectories, update.trained_tokens
             self._finish("train", [update])
-        self._calls.pop("rollout", None)
-        self._steps_done += 1
+            self._calls.pop("rollout", None)
+            self._steps_done += 1
         return update
 
     def _judged(

@@ -19,6 +19,7 @@ from coevolve_lab.loop import CoEvolve
 from coevolve_lab.policy.policy import Policy
 from coevolve_lab.policy.torch_engine import TorchEngine
 from coevolve_lab.store import run_folder
+from coevolve_lab.training.optimizer import Optimizer
 from coevolve_lab.training.trainer import Trainer
 from tests import loop_world  # noqa: F401  (registers the environment)
 
@@ -26,7 +27,7 @@ ROUND = 2  # in which all of them die
 POINTS: dict[str, tuple[Any, str, int, str]] = {  # where, which call of it in that round, before or after it
     "first_rollout": (TorchEngine, "generate", 2, "after"),
     "second_rollout": (TorchEngine, "generate", 6, "before"),
-    "before_the_optimizer": (Trainer, "_apply", 1, "before"),
+    "before_the_optimizer": (Optimizer, "step", 1, "before"),
     "after_the_optimizer": (Trainer, "step", 2, "after"),
     "signals": (CoEvolve, "find_signals", 2, "after"),
     "exploration": (ScriptedExplorer, "explore", 1, "after"),

@@ -52,6 +52,15 @@ def test_values_that_make_no_sense_are_named_with_what_was_given(tree: Any) -> N
         load_config(tree)
 
 
+@pytest.mark.parametrize(
+    "changes", [{"lora": {"rank": 4}}, {"device": "cuda"}, {"recompute": True}, {"revision": "main"}]
+)
+def test_what_would_do_nothing_to_the_tiny_policy_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=f"all of it is trained: {next(iter(changes))} would do nothing"):
+        load_config({"policy": {"model": "tiny", **changes}})
+    load_config({"policy": {"model": "some/model", **changes}})
+
+
 def test_all_problems_are_told_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         load_config({"seeed": 1, "rollout": {"group_size": 1, "k": 8}})

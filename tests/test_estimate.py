@@ -200,7 +200,7 @@ def test_what_shares_the_gpu_is_counted() -> None:
     here = left(engine={"kind": "torch", "sleep": False}, rollout={"concurrency": 32})
     assert elsewhere[1] - here[1] == pytest.approx(32 * 12288 * 147456 / 2**30)
     whole = left(policy={"lora": None})
-    assert asleep[1] - whole[1] == pytest.approx((3 * 8.044936192e9 - 3 * 66_060_288 * 4) / 2**30, abs=0.01)
+    assert asleep[1] - whole[1] == pytest.approx((7 * 8.044936192e9 - 3 * 66_060_288 * 4) / 2**30, abs=0.01)
 
 
 def test_what_cannot_be_estimated_says_why(tmp_path: Path) -> None:

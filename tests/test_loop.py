@@ -12,9 +12,10 @@ import pytest
 
 from coevolve_lab import CoEvolve
 from coevolve_lab.config import load_config
-from coevolve_lab.errors import ConfigError, ExplorerError, PolicyError, StoreError
+from coevolve_lab.errors import ConfigError, ExplorerError, PolicyError, RunLockedError, StoreError
 from coevolve_lab.records import Signal, Trajectory, Verdict
 from coevolve_lab.signals import Detector, register_signal
+from coevolve_lab.store import RunWriter
 from tests.loop_world import assert_nothing_twice, new_run, rows, warm_cache
 
 pytestmark = pytest.mark.usefixtures(warm_cache.__name__)
@@ -307,6 +308,14 @@ def test_a_fork_goes_its_own_way_and_leaves_the_source_alone(finished: CoEvolve,
     assert_nothing_twice(fork)
 
 
+def test_rounds_that_are_there_cost_nothing(finished: CoEvolve, tmp_path: Path) -> None:
+    with finished.fork(2, tmp_path / "run") as writing, RunWriter.open(writing.run_dir):  # somebody has the lock
+        writing.rounds(2)
+        assert writing._parts is None
+        with pytest.raises(RunLockedError):
+            writing.rounds(3)
+
+
 def test_a_seed_that_cannot_be_found_is_an_error_with_a_remedy(tmp_path: Path) -> None:
     run = new_run(
         tmp_path / "run", evolution={"initial_tasks": 4, "min_calls": 9, "max_calls": 9, "contexts_per_round": 1}
@@ -332,7 +341,8 @@ def test_a_group_whose_engine_broke_is_counted_and_the_round_goes_on(
     monkeypatch.setattr(engine, "generate", breaks_once)
     broken = run.rollout()
     assert {t.status for t in broken} == {"engine_error"}
-    assert run.train(broken).groups_dropped == 4
+    with pytest.warns(UserWarning, match="none of 4 groups can be trained on"):
+        assert run.train(broken).groups_dropped == 4
     assert run.find_signals(broken) == []
     one_bad = [dataclasses.replace(t, status="env_error") if k == 0 else t for k, t in enumerate(batch)]
     assert run.train(one_bad).groups_dropped == 1

@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 import json
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +130,36 @@ def test_an_interrupted_round_goes_on_where_it_was(
     assert_same_run(run, two_rounds)
 
 
+@pytest.mark.parametrize(
+    ("target", "call"),
+    [("_parts.trainer.optimizer._adamw.step", 1), ("_parts.policy.advance", 1), ("_record", 1), ("_record", 6)],
+)
+def test_ctrl_c_in_the_midst_of_a_change_waits_for_its_end(
+    straight: CoEvolve, two_rounds: CoEvolve, tmp_path: Path, target: str, call: int
+) -> None:
+    run = straight.fork(1, tmp_path / "run")
+    run._ready()
+    *path, name = target.split(".")
+    owner: Any = reduce(getattr, path, run)
+    function, calls = getattr(owner, name), 0
+
+    def interrupted(*given: Any, **options: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        result = function(*given, **options)
+        if calls == call:
+            signal.raise_signal(signal.SIGINT)
+        return result
+
+    setattr(owner, name, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run.round()
+    assert calls >= call
+    setattr(owner, name, function)
+    run.round()
+    assert_same_run(run, two_rounds)
+
+
 def test_interrupted_during_evaluation_and_seeding(tmp_path: Path) -> None:
     run = new_run(tmp_path / "run")
     explorer = run._ready().explorer
@@ -157,7 +189,8 @@ def test_opening_the_run_again_in_this_process_takes_over(tmp_path: Path) -> Non
     first = new_run(tmp_path / "run")
     first.seed_tasks()
     first.rollout()
-    second = new_run(tmp_path / "run")
+    with pytest.warns(UserWarning, match=r"round 1 of .* had records that were not committed.*dropped"):
+        second = new_run(tmp_path / "run")
     assert second.trajectories().is_empty()
     with pytest.raises(StoreError, match="newer object"):
         first.round()

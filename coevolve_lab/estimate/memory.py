@@ -9,7 +9,7 @@ from coevolve_lab.errors import ConfigError
 from coevolve_lab.estimate.rows import GIB, Estimate
 from coevolve_lab.estimate.shapes import HALF, Shape, shape_of
 
-FULL = 4  # bytes of a float32: peft keeps adapters in it whatever the model's dtype is
+FULL = 4  # bytes of a float32: what is trained, with its gradient, whatever the model's dtype is
 LOGITS_AT_ONCE = 2**26  # training/packing.py makes logits in slices of so many numbers
 _SERVER_OWN = 2  # GiB that a server takes for its own activations and graphs
 
@@ -64,14 +64,15 @@ def _memory(config: Config, gpu: str, gib: float, shape: Shape) -> list[Estimate
     modules, rank = adapted(config, shape), lora.rank if lora else None
     weights = shape.parameters * HALF
     trained = shape.layers * sum(rank * (i + o) for i, o in modules.values()) if rank else shape.parameters
-    size = FULL if rank else HALF
     rest = [_gib("weights", weights, f"{shape.parameters:,} parameters x 2 bytes")]
     if rank:
         how = f"{trained:,} parameters x 4 bytes: rank {rank} x (inputs + outputs) of {len(modules)} modules a layer"
-        rest.append(_gib("adapter", trained * size, how))
-    elif config.training.kl_coef > 0:
-        rest.append(_gib("reference", weights, "a frozen copy of the weights for the KL term"))
-    rest.append(_gib("optimizer", 2 * trained * size, f"AdamW: two numbers of {size} bytes a trained parameter"))
+        rest.append(_gib("adapter", trained * FULL, how))
+    else:
+        rest.append(_gib("trained copy", trained * FULL, "float32 weights, of which the others are roundings"))
+        if config.training.kl_coef > 0:
+            rest.append(_gib("reference", weights, "a frozen copy of the weights for the KL term"))
+    rest.append(_gib("optimizer", 2 * trained * FULL, f"AdamW: two numbers of {FULL} bytes a trained parameter"))
     tokens = max(config.training.tokens_per_microbatch, longest)
     each = activation_bytes(shape, modules, rank)
     kept, how = shape.layers * each, f"{shape.layers} layers x {each:,} bytes: nothing is recomputed"
@@ -80,7 +81,7 @@ def _memory(config: Config, gpu: str, gib: float, shape: Shape) -> list[Estimate
         how = f"({shape.layers} layers x {HALF * shape.hidden:,} bytes + one layer's {each:,}, made again)"
     longer = "the larger of training.tokens_per_microbatch and engine.max_model_len"
     work = [
-        _gib("gradients", trained * size, f"{size} bytes a trained parameter"),
+        _gib("gradients", trained * FULL, f"{FULL} bytes a trained parameter"),
         _gib("activations", tokens * kept, f"{tokens:,} tokens, {longer}, x {how}"),
         _gib("attention mask", (HALF + 1) * tokens**2, "tokens x tokens of a row: 1 byte as made, 2 bytes as added"),
         _gib("logits", 22 * LOGITS_AT_ONCE, "2^26 at a time: one bfloat16 and five float32 copies with their gradient"),

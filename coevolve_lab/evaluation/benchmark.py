@@ -38,8 +38,8 @@ def evaluate_split(
     defects: ids of tasks known to be unsolvable; the score without them is given as detail "without_known_defects".
 
     Episodes in which the engine failed are played once more. Raises PolicyError when it fails again: what was not
-    played has no score, and 0 would pass for one. Where the environment failed the score is 0, which is warned about and
-    counted as detail "env_errors".
+    played has no score, and 0 would pass for one. Where the environment failed the score is 0, which is warned about
+    and counted as detail "env_errors".
     """
 
     def played(some: Sequence[Task], label: str, progress: Callable[[int], None] | None) -> list[Trajectory]:
@@ -67,13 +67,13 @@ def evaluate_split(
             trajectories[i] = again
     if failed := [t for t in trajectories if t.status == "engine_error"]:
         raise PolicyError(
-            f"{name}: in {len(failed)} of {len(tasks)} episodes the policy engine failed ({failed[0].detail}), so there "
+            f"{name}: in {len(failed)} of {len(tasks)} episodes the policy engine failed ({failed[0].detail}): there "
             "is no score; called again, it is played anew"
         )
     if failed := [t for t in trajectories if t.status == "env_error"]:
         warnings.warn(
-            f"{name}: in {len(failed)} of {len(tasks)} episodes the environment failed ({failed[0].detail}); they count "
-            "as not solved",
+            f"{name}: in {len(failed)} of {len(tasks)} episodes the environment failed ({failed[0].detail}): "
+            "they count as not solved",
             stacklevel=2,
         )
     seconds = time.monotonic() - started

@@ -50,14 +50,15 @@ def finished(run: CoEvolve) -> bool:
 def play_rounds(run: CoEvolve, play_round: Callable[[CoEvolve], None]) -> None:
     """``play_round`` and a commit, until ``config.rounds`` rounds are committed.
 
-    For methods whose round is not the ring's. A round in which anything is raised is dropped, Ctrl-C included, so that
-    playing again begins it anew.
+    For methods whose round is not the ring's. Each begins with what people decided (``take_up_reviews``). A round in
+    which anything is raised is dropped, Ctrl-C included, so that playing again begins it anew.
     """
     if finished(run):
         return
     run.seed_tasks()
     try:
         while run.round_in_progress <= run.config.rounds:
+            run.take_up_reviews()
             play_round(run)
             run.commit()
     except BaseException:

@@ -30,7 +30,8 @@ class Conversation:
     """A session of ``task`` that waits after every action.
 
     limits and max_steps bound what the agent may do until it has answered, as in rollouts, and anew after each
-    ``say``. temperature 0 is greedy. Raises PolicyError or EnvironmentFailure only where said: a session that breaks ends with a status.
+    ``say``. temperature 0 is greedy. Raises PolicyError or EnvironmentFailure only where said: a session that breaks
+    ends with a status.
 
     >>> talk = Conversation(environment, policy, task, limits=config.rollout, max_steps=config.environment.max_steps)
     >>> while (step := talk.step()) is not None:

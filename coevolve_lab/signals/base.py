@@ -24,7 +24,6 @@ from coevolve_lab.errors import ConfigError
 from coevolve_lab.records import NOT_THE_AGENT, Signal, Trajectory
 
 
-
 class Detector:
     """Base of signals. ``detect`` marks trajectories of one training step, ``update`` then adds them to the history.
 

@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
-import math
 import time
 import warnings
 from collections import Counter
@@ -23,8 +21,10 @@ from coevolve_lab.errors import PolicyError
 from coevolve_lab.records import Trajectory, Update
 from coevolve_lab.training.batch import Batch, select, worth_imitating
 from coevolve_lab.training.correction import importance_weights
+from coevolve_lab.training.dropout import switch_off_dropout
 from coevolve_lab.training.grpo import group_advantages, k3, token_loss, token_weights
 from coevolve_lab.training.imitation import backward_likelihood
+from coevolve_lab.training.optimizer import Optimizer
 from coevolve_lab.training.packing import MicroBatch, check_packing, pack, to_sequence, token_logprobs
 from coevolve_lab.training.reference import Reference
 
@@ -35,9 +35,10 @@ class Trainer:
     """Trains a Hugging Face causal LM, whole or through its peft adapter (section 3.1, equation 1).
 
     The reference policy is the model as it is given here (``Reference``); with ``kl_coef`` 0 there is none. One AdamW
-    over all trainable parameters, constant learning rate after ``warmup_steps``. max_staleness: versions that a
-    trajectory may be behind the policy; None: any number. Raises PolicyError when the model cannot be trained on packed
-    rows or has nothing to train.
+    over all trainable parameters (``Optimizer``). Dropout is switched off, in the model too: log-probabilities would
+    not be those that were sampled with, nor twice the same. max_staleness: versions that a trajectory may be behind the
+    policy; None: any number. Raises PolicyError when the model cannot be trained on packed rows or has nothing to
+    train.
     """
 
     def __init__(
@@ -53,18 +54,23 @@ class Trainer:
         self.temperature = temperature
         self.group_size = group_size
         self.max_staleness = max_staleness
-        self.updates = 0
         self._parameters = [p for p in model.parameters() if p.requires_grad]
         if not self._parameters:
             raise PolicyError("the model has no trainable parameters; give it an adapter (policy.lora) or unfreeze it")
+        switch_off_dropout(model)
         check_packing(model)
-        self._optimizer = torch.optim.AdamW(
-            self._parameters, lr=config.learning_rate, betas=config.betas, weight_decay=config.weight_decay
-        )
+        self.optimizer = Optimizer(self._parameters, config)
         self._alarmed: int | None = None  # round of the last warning about the gap
         self._reference = Reference(model) if config.kl_coef > 0 else None
 
-    def step(self, trajectories: Sequence[Trajectory], step: int, round: int, policy_version: int) -> Update:
+    def step(
+        self,
+        trajectories: Sequence[Trajectory],
+        step: int,
+        round: int,
+        policy_version: int,
+        before_change: Callable[[], object] = lambda: None,
+    ) -> Update:
         """One optimizer step on the groups that carry a gradient; none if no group does. Returns the Update.
 
         The loss is ``grpo_loss`` on exactly the trained groups: broken, partial and zero-variance groups enter neither
@@ -83,8 +89,9 @@ class Trainer:
         of a step and never clipped, and capped_fraction says how many tokens' importance weights the cap cut.
 
         All gradients are summed before the one change to the model, so whatever is raised earlier, KeyboardInterrupt
-        included, leaves model and optimizer as they were. Raises PolicyError on a trajectory sampled at another
-        temperature, without its ids and log-probabilities, or when the gradient is not finite.
+        included, leaves model and optimizer as they were; before_change is called when that change begins. Raises
+        PolicyError on a trajectory sampled at another temperature, without its ids and log-probabilities, or when the
+        gradient is not finite.
         """
         started = time.perf_counter()
         for trajectory in trajectories:
@@ -96,12 +103,18 @@ class Trainer:
         fresh = self._fresh(trajectories, policy_version - 1)
         batch = select(fresh, self.group_size, self.config.on_partial_group)
         behind = max((0, *(policy_version - 1 - t.policy_version for t in batch.trained)))
-        update = self._learn(batch, self.backward, step, round, policy_version, behind)
+        update = self._learn(batch, self.backward, before_change, step, round, policy_version, behind)
         seconds, stale = time.perf_counter() - started, len(trajectories) - len(fresh)
         return replace(update, trajectories=len(trajectories), seconds=seconds, stale=stale)
 
     def imitate(
-        self, trajectories: Sequence[Trajectory], step: int, round: int, policy_version: int, above: float = 0.0
+        self,
+        trajectories: Sequence[Trajectory],
+        step: int,
+        round: int,
+        policy_version: int,
+        above: float = 0.0,
+        before_change: Callable[[], object] = lambda: None,
     ) -> Update:
         """One optimizer step of plain log-likelihood on the trajectories that score more than ``above``.
 
@@ -115,11 +128,12 @@ class Trainer:
         """
         started = time.perf_counter()
         batch = worth_imitating(trajectories, above)
-        update = self._learn(batch, self._backward_likelihood, step, round, policy_version)
+        update = self._learn(batch, self._backward_likelihood, before_change, step, round, policy_version)
         return replace(update, trajectories=len(trajectories), seconds=time.perf_counter() - started)
 
     def backward(self, trajectories: Sequence[Trajectory]) -> dict[str, float]:
-        """Leave the gradient of ``grpo_loss`` on these trajectories in the parameters' ``.grad``; no group is left out.
+        """Leave the gradient of ``grpo_loss`` on these trajectories in the parameters' ``.grad`` (of those that are not
+        float32, in the optimizer's copies); no group is left out.
 
         The gradient does not depend on how they are split into micro-batches. Returns the loss, the number of tokens,
         per-token means of kl, clip_fraction, entropy, logprob_gap and capped_fraction, and the gap_largest of a token.
@@ -148,15 +162,12 @@ class Trainer:
         return {"loss": sums["loss"], "tokens": float(tokens), "gap_largest": largest, **means}
 
     def state_dict(self) -> dict[str, Any]:
-        """Optimizer and counters. A resumed run also needs weights: the first, for the reference, and the last."""
-        return {"optimizer": self._optimizer.state_dict(), "updates": self.updates}
+        """The optimizer's. A resumed run also needs weights: the first, for the reference, and the last."""
+        return self.optimizer.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back ``state_dict``'s output."""
-        self._optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
-        for group in self._optimizer.param_groups:  # a fork may go on with other settings than it began with
-            group["betas"], group["weight_decay"] = self.config.betas, self.config.weight_decay
-        self.updates = int(state["updates"])
+        """Take back ``state_dict``'s output, once the model has the weights that belong to it."""
+        self.optimizer.load_state_dict(state)
 
     def _backward_likelihood(self, trajectories: Sequence[Trajectory]) -> dict[str, float]:
         with self._gradient():
@@ -165,7 +176,7 @@ class Trainer:
     @contextlib.contextmanager
     def _gradient(self) -> Iterator[None]:
         """A fresh gradient of the model as it trains."""
-        self._optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad()
         was_training = self.model.training
         self.model.train()
         try:
@@ -177,23 +188,30 @@ class Trainer:
         self,
         batch: Batch,
         backward: Callable[[Sequence[Trajectory]], dict[str, float]],
+        before_change: Callable[[], object],
         step: int,
         round: int,
         policy_version: int,
         behind: int = 0,
     ) -> Update:
         """One optimizer step with the gradient that ``backward`` leaves; none if nothing is to be trained on."""
+        if batch.dropped == batch.groups > 0:
+            warnings.warn(
+                f"step {step}: none of {batch.groups} groups can be trained on: environment or engine broke in each",
+                stacklevel=3,
+            )
         measured = dict.fromkeys(("loss", *_MEANS, "gap_largest", "tokens"), 0.0)
         norm = rate = 0.0
         if batch.trained:
-            rate = self._rate()
+            rate = self.optimizer.rate()
             try:
                 measured |= backward(batch.trained)
                 if not behind:
                     self._look_at_gap(measured, step, round)
-                norm = self._apply(rate)
+                before_change()
+                norm = self.optimizer.step()
             finally:
-                self._optimizer.zero_grad(set_to_none=True)
+                self.optimizer.zero_grad()
         tokens = int(measured.pop("tokens"))
         return Update(
             step=step,
@@ -276,22 +294,3 @@ class Trainer:
             "with training.importance: token",
             stacklevel=4,
         )
-
-    def _apply(self, rate: float) -> float:
-        """Clip the gradient, take the one optimizer step, return the norm before clipping."""
-        norm = float(torch.nn.utils.clip_grad_norm_(self._parameters, self.config.gradient_clip))
-        if not math.isfinite(norm):
-            raise PolicyError(
-                f"the gradient norm is {norm}: nothing was changed. Look for log-probabilities that are not finite, "
-                "or lower the learning rate"
-            )
-        for group in self._optimizer.param_groups:
-            group["lr"] = rate
-        self._optimizer.step()
-        self.updates += 1
-        return norm
-
-    def _rate(self) -> float:
-        """Constant after a linear warm-up."""
-        warmup = self.config.warmup_steps
-        return self.config.learning_rate * min(1.0, (self.updates + 1) / warmup if warmup else 1.0)

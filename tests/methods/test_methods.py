@@ -10,7 +10,8 @@ import torch
 from safetensors.torch import load_file
 
 from coevolve_lab import CoEvolve
-from coevolve_lab.errors import ConfigError
+from coevolve_lab.config import load_config
+from coevolve_lab.errors import ConfigError, ReviewPendingError
 from coevolve_lab.methods import METHODS, find
 from coevolve_lab.paper import published
 from coevolve_lab.report import rounds_table
@@ -60,6 +61,21 @@ def test_a_method_plays_a_run_to_its_end(played: Callable[[str], CoEvolve], begu
     assert rounds_table(run.reader).height == run.config.rounds + 1
     costs = run.sql(f"select sum(seconds) s from stage_costs where round = {run.config.rounds}").item()
     assert costs is not None
+
+
+@pytest.mark.parametrize("name", ["rest", "curriculum_learning"])
+def test_what_people_decided_is_taken_up_before_a_round(begun: CoEvolve, tmp_path: Path, name: str) -> None:
+    config = load_config(begun.config, METHODS[name].changes, rounds=1, evolution={"review": "manual"})
+    with CoEvolve(config, tmp_path / "run", progress=False) as run:
+        run.seed_tasks()
+        assert run.tasks().is_empty()
+        with pytest.raises(ReviewPendingError):
+            METHODS[name].play(run)
+        for draft in run.held()["draft_id"]:
+            run.decide(draft, "accept")
+        METHODS[name].play(run)
+        assert run.tasks().height == begun.tasks().height
+        assert run.reader.committed_round == 1
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -27,20 +27,22 @@ def _gradients(model: Any) -> list[torch.Tensor]:
 @pytest.mark.parametrize("tokens", [40, 10_000])
 @pytest.mark.parametrize("above", [0.0, 0.5])
 def test_the_gradient_is_that_of_a_plain_negative_log_likelihood(
-    make_model: Make, make_trajectories: Make, plain_logprobs: Make, monkeypatch: Any, tokens: int, above: float
+    make_model: Make, make_trajectories: Make, plain_logprobs: Make, tokens: int, above: float
 ) -> None:
     model = make_model("qwen3", seed=1)
     trainer = _trainer(model, tokens_per_microbatch=tokens)
     trajectories = make_trajectories(SCORES)
     seen: list[list[torch.Tensor]] = []
-    apply = trainer._apply
-    monkeypatch.setattr(trainer, "_apply", lambda rate: (seen.append(_gradients(model)), apply(rate))[1])
+
+    def look() -> None:
+        seen.append(_gradients(model))
+
     chosen = [t for t in trajectories if t.score > above]
     model.zero_grad()
     expected_loss = -torch.cat([plain_logprobs(model, t, 1.0) for t in chosen]).mean()
     expected_loss.backward()
     expected = _gradients(model)
-    update = trainer.imitate(trajectories, step=1, round=1, policy_version=1, above=above)
+    update = trainer.imitate(trajectories, step=1, round=1, policy_version=1, above=above, before_change=look)
     for ours, plain in zip(seen[0], expected, strict=True):
         torch.testing.assert_close(ours, plain, rtol=1e-4, atol=1e-6)
     assert update.loss == pytest.approx(float(expected_loss.detach()), rel=1e-5)
@@ -57,7 +59,7 @@ def test_imitation_makes_what_was_imitated_likelier(
     trainer, trajectories = _trainer(model, learning_rate=1e-2), make_trajectories(SCORES)
     losses = [trainer.imitate(trajectories, step, 1, step, above=0.5).loss for step in range(6)]
     assert losses[-1] < losses[0]
-    assert trainer.updates == 6
+    assert trainer.optimizer.updates == 6
 
 
 def test_the_update_counts_groups(make_trajectories: Make, make_model: Make) -> None:
@@ -84,23 +86,20 @@ def test_nothing_worth_imitating_changes_nothing(make_model: Make, make_trajecto
     trainer = _trainer(model)
     before = [p.detach().clone() for p in model.parameters()]
     update = trainer.imitate(make_trajectories({"failed": [0.0] * 4}), 1, 1, 1)
-    assert (update.trained_tokens, update.loss, update.gradient_norm, trainer.updates) == (0, 0, 0, 0)
+    assert (update.trained_tokens, update.loss, update.gradient_norm, trainer.optimizer.updates) == (0, 0, 0, 0)
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
 
 
-def test_an_interrupted_step_leaves_the_model_as_it_was(
-    make_model: Make, make_trajectories: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_step_leaves_the_model_as_it_was(make_model: Make, make_trajectories: Make) -> None:
     model = make_model()
     trainer = _trainer(model)
     before = [p.detach().clone() for p in model.parameters()]
     trajectories: list[Trajectory] = make_trajectories(SCORES)
 
-    def interrupted(rate: float) -> float:
+    def interrupted() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(trainer, "_apply", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        trainer.imitate(trajectories, 1, 1, 1)
+        trainer.imitate(trajectories, 1, 1, 1, before_change=interrupted)
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
     assert all(p.grad is None for p in model.parameters())

@@ -114,7 +114,7 @@ def test_a_batch_without_any_gradient_changes_nothing(make_model: Make, make_tra
     update = trainer.step(make_trajectories(FAILED | SOLVED), 0, 0, 0)
     assert same(before, weights_of(model))
     assert (update.loss, update.gradient_norm, update.learning_rate, update.trained_tokens) == (0.0, 0.0, 0.0, 0)
-    assert trainer.updates == 0
+    assert trainer.optimizer.updates == 0
     assert trainer.step([], 0, 0, 0).groups == 0
 
 
@@ -138,6 +138,13 @@ def test_what_the_agent_spoiled_is_trained_on(make_model: Make, make_trajectorie
     update = make_trainer(make_model()).step(trajectories, 0, 0, 0)
     assert (update.groups, update.groups_dropped) == (2, 0)
     assert update.trained_tokens == sum(len(s.token_ids) for t in trajectories for s in t.steps)
+
+
+def test_a_step_without_a_group_that_is_whole_is_told(make_model: Make, make_trajectories: Make) -> None:
+    broken = [dataclasses.replace(t, status="engine_error") for t in make_trajectories(MIXED)]
+    with pytest.warns(UserWarning, match="step 7: none of 2 groups can be trained on"):
+        update = make_trainer(make_model()).step(broken, 7, 0, 0)
+    assert update.groups_dropped == 2
 
 
 def test_an_episode_without_any_action_keeps_its_group_whole(make_model: Make, make_trajectories: Make) -> None:
@@ -202,11 +209,11 @@ def test_a_gradient_that_is_not_finite_changes_nothing(make_model: Make, make_tr
     assert same(before, weights_of(model))
 
 
-@pytest.mark.parametrize("lora", [False, True])
-def test_a_resumed_trainer_goes_on_bit_for_bit(make_model: Make, make_trajectories: Make, lora: bool) -> None:
+@pytest.mark.parametrize("what", ["whole", "half", "lora"])
+def test_a_resumed_trainer_goes_on_bit_for_bit(make_model: Make, make_trajectories: Make, what: str) -> None:
     def start() -> tuple[Any, Trainer]:
-        model = make_model()
-        if lora:
+        model = make_model().to(torch.bfloat16 if what == "half" else torch.float32)
+        if what == "lora":
             torch.manual_seed(4)
             model = get_peft_model(model, LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False))
         return model, make_trainer(model, warmup_steps=5, kl_coef=0.1)
@@ -230,7 +237,8 @@ def test_a_trainer_goes_on_with_the_settings_that_it_has_now(make_model: Make) -
     before = make_trainer(make_model(), betas=(0.9, 0.999))
     after = make_trainer(make_model(), betas=(0.8, 0.95), weight_decay=0.1)
     after.load_state_dict(before.state_dict())
-    assert {(group["betas"], group["weight_decay"]) for group in after._optimizer.param_groups} == {((0.8, 0.95), 0.1)}
+    groups = after.state_dict()["optimizer"]["param_groups"]
+    assert {(group["betas"], group["weight_decay"]) for group in groups} == {((0.8, 0.95), 0.1)}
 
 
 def test_lora_trains_the_adapter_only_against_the_model_without_it(
@@ -261,6 +269,16 @@ def test_the_learning_rate_warms_up_and_stays(make_model: Make, make_trajectorie
     trainer = make_trainer(make_model(), warmup_steps=2, learning_rate=1e-3)
     rates = [trainer.step(make_trajectories(MIXED), step, 0, 0).learning_rate for step in range(4)]
     assert rates == pytest.approx([5e-4, 1e-3, 1e-3, 1e-3])
+
+
+def test_dropout_is_switched_off(make_model: Make, make_trajectories: Make) -> None:
+    model = make_model()
+    for module in model.modules():
+        if hasattr(module, "attention_dropout"):
+            module.attention_dropout = 0.5
+    model.model.embed_tokens = torch.nn.Sequential(model.model.embed_tokens, torch.nn.Dropout(0.5))
+    trainer = make_trainer(model)
+    assert trainer.backward(make_trajectories(MIXED)) == trainer.backward(make_trajectories(MIXED))
 
 
 def test_a_model_with_nothing_to_train_is_refused(make_model: Make) -> None:
