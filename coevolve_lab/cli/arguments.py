@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from coevolve_lab.cli import commands
+from coevolve_lab.cli import commands, in_background
 from coevolve_lab.cli.commands import API_DEFAULTS, DEMO_CONFIG, DEMO_RUN, PROGRAM, REPRODUCE_OUT
 
 
@@ -39,15 +39,15 @@ def parser() -> argparse.ArgumentParser:
     resume.add_argument("--rounds", type=_count, help="stop after this round (default: the config's)")
 
     start = add(
-        "start", commands.start, "go on with a run in a kernel of its own, which stays when this shell is closed"
+        "start", in_background.start, "go on with a run in a kernel of its own, which stays when this shell is closed"
     )
     start.add_argument("--rounds", type=_count, help="stop after this round (default: as last started, or config's)")
     _add_imports(start, "kernel_imports", "load this module or .py file there first")
-    add("status", commands.status, "what a run does in the background")
-    add("pause", commands.pause, "pause a background run after the present stage; start goes on")
-    stop = add("stop", commands.stop, "end a background run once its round is committed; start goes on from there")
+    add("status", in_background.status, "what a run does in the background")
+    add("pause", in_background.pause, "pause a background run after the present stage; start goes on")
+    stop = add("stop", in_background.stop, "end a background run once its round is committed; start goes on from there")
     stop.add_argument("--discard", action="store_true", help="at once, without that round")
-    logs = add("logs", commands.logs, "what a background run printed")
+    logs = add("logs", in_background.logs, "what a background run printed")
     logs.add_argument("-n", "--lines", type=_positive, default=40, help="how many of the last lines (default: 40)")
 
     evaluate = add(

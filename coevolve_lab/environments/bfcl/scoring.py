@@ -3,7 +3,7 @@
 A task counts as solved when, after every user turn whose solution calls something, the agent called something in that
 turn, the state equals that of the solution's replay, and every result that the solution read in that turn was also
 obtained by the agent so far (as a multiset; results of earlier turns count). A reply that could not be read fails its
-turn, as does a turn that was never finished. ``tests/environments/test_bfcl_agreement.py`` holds it against the
+turn, as does a turn that was never finished. ``tests/environments/bfcl/test_agreement.py`` holds it against the
 official checker.
 """
 

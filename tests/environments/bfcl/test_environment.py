@@ -14,7 +14,7 @@ from coevolve_lab.environments.bfcl.api import CLASSES, public_methods
 from coevolve_lab.environments.bfcl.environment import BFCLEnvironment
 from coevolve_lab.errors import ConfigError, EnvironmentFailure, PrerequisiteError
 from coevolve_lab.records import Task
-from tests.environments.bfcl_play import play, solution_calls
+from tests.environments.bfcl.playing import play, solution_calls
 
 
 def test_make_names_what_is_wrong() -> None:

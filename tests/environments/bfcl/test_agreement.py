@@ -11,7 +11,7 @@ from coevolve_lab.environments.bfcl.api import load_apis
 from coevolve_lab.environments.bfcl.calls import parse_call
 from coevolve_lab.environments.bfcl.environment import BFCLEnvironment
 from coevolve_lab.records import Task
-from tests.environments.bfcl_play import perturbed, play, solution_calls
+from tests.environments.bfcl.playing import perturbed, play, solution_calls
 
 
 @pytest.fixture(scope="module")

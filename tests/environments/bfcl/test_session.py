@@ -8,7 +8,7 @@ from coevolve_lab.environments.base import Environment, ScriptedWorld, Session
 from coevolve_lab.environments.bfcl import api
 from coevolve_lab.environments.bfcl.environment import BFCLEnvironment
 from coevolve_lab.records import Task
-from tests.environments.test_bfcl_calls import MALFORMED
+from tests.environments.bfcl.test_calls import MALFORMED
 
 FILES = {"report.txt": {"type": "file", "content": "b\na"}, "old": {"type": "directory", "contents": {}}}
 START: dict[str, Any] = {
