@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from coevolve_lab import environments, figures
 from coevolve_lab.config import load_config
-from coevolve_lab.errors import PrerequisiteError
+from coevolve_lab.errors import ConfigError, PrerequisiteError
 from coevolve_lab.records import Task
 from coevolve_lab.store import RunReader, quoted
 
@@ -32,12 +32,16 @@ e as (select round, arg_max(score, step) as score, arg_max(stderr, step) as stde
       from evaluations where split = {split} group by round),
 k as (select round, kind, count(*) as n from signals group by all),
 s as (select round, string_agg(kind || ' ' || n, ', ' order by kind) as signals from k group by round),
-v as (select round, count(*) filter (outcome = 'accepted') as accepted,
+p as (select *, row_number() over () as place from verdicts),
+d as (select arg_max(round, place) as round, arg_max(outcome, place) as outcome, arg_max(reason, place) as reason
+      from p group by draft_id),
+v as (select round, count(*) filter (outcome = 'accepted') as accepted, count(*) filter (outcome = 'held') as held,
              count(*) filter (outcome = 'retained') as retained,
-             count(*) filter (outcome = 'discarded' and reason <> 'surplus') as discarded from verdicts group by round),
+             count(*) filter (outcome = 'discarded' and reason <> 'surplus') as discarded from d group by round),
 c as (select round, sum(seconds) as seconds from stage_costs group by round)
 select r.round, coalesce(steps, 0) as steps, reward, score, stderr, coalesce(signals, '') as signals,
-       coalesce(accepted, 0) as accepted, coalesce(retained, 0) as retained, coalesce(discarded, 0) as discarded,
+       coalesce(accepted, 0) as accepted, coalesce(held, 0) as held, coalesce(retained, 0) as retained,
+       coalesce(discarded, 0) as discarded,
        (select count(*) from tasks t where t.round <= r.round) as tasks, flat, seconds
 from r left join u using (round) left join e using (round) left join s using (round) left join v using (round)
        left join c using (round) order by r.round
@@ -54,9 +58,9 @@ def rounds_table(reader: RunReader) -> pl.DataFrame:
     """One row per round, the one in progress included.
 
     reward: mean score of the sampled trajectories; score, stderr: the round's last greedy evaluation on the run's
-    evaluation split (null if there was none); signals: marks by kind, as text; accepted, retained, discarded: drafts
-    that were validated; tasks: size of D_t after the round; flat: share of groups without variance, which teach
-    nothing; seconds: of wall-clock in all stages.
+    evaluation split (null if there was none); signals: marks by kind, as text; accepted, held (passed, and left to a
+    person), retained, discarded: drafts that were validated, by their last verdict; tasks: size of D_t after the round;
+    flat: share of groups without variance, which teach nothing; seconds: of wall-clock in all stages.
     """
     return reader.sql(_ROUNDS.format(split=quoted(reader.config["environment"]["evaluation_split"])))
 
@@ -106,12 +110,13 @@ def evaluation_tasks(reader: RunReader) -> list[Task]:
 def write_figures(reader: RunReader, folder: str | Path) -> tuple[list[Path], list[str]]:
     """Every figure as HTML and PNG in ``folder``: the files, and a sentence for each thing that had to be left out.
 
-    PNG needs a Chromium, the figure by tool needs the run's environment; neither is a reason to write nothing.
+    PNG needs a Chromium, the figure by tool needs the run's environment, installed or registered; neither is a reason
+    to write nothing.
     """
     missing = []
     try:
         tasks = evaluation_tasks(reader)
-    except PrerequisiteError as error:
+    except (PrerequisiteError, ConfigError) as error:
         tasks = []
         missing.append(f"no solve rates by tool: {error}")
     made = run_figures(reader, tasks)

@@ -15,7 +15,7 @@ from coevolve_lab import review
 from coevolve_lab.background import Background
 from coevolve_lab.config import Config, load_config
 from coevolve_lab.errors import ConfigError, StoreError
-from coevolve_lab.store import RunReader, RunWriter, copy_until, free_folder, write_snapshot
+from coevolve_lab.store import RunReader, RunWriter, copy_until, free_folder, quoted, write_snapshot
 from coevolve_lab.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -193,8 +193,8 @@ class Run:
         """One row a training step: the update, and the evaluation made after it if there was one."""
         split = self.config.environment.evaluation_split
         return self.reader.sql(
-            "with last as (select step, split, arg_max(score, id) score, arg_max(stderr, id) stderr from evaluations "
-            f"where split = '{split}' group by all) "
+            f"with last as (select step, split, score, stderr from evaluations where split = {quoted(split)} qualify "
+            "row_number() over (partition by step order by round desc, length(id) desc, id desc) = 1) "
             "select u.*, last.score, last.stderr, last.split from updates u left join last using (step) order by step"
         )
 

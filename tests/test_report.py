@@ -9,6 +9,7 @@ import pytest
 
 from coevolve_lab import records as rows
 from coevolve_lab.config import load_config
+from coevolve_lab.demo import round_line
 from coevolve_lab.report import evaluation_tasks, evaluations_table, rounds_table, run_figures, write_figures
 from coevolve_lab.store import RunReader, RunWriter
 from tests import loop_world
@@ -83,6 +84,20 @@ def test_a_row_per_round_with_counts_of_that_round_only(reader: RunReader) -> No
     assert (second["accepted"], second["retained"], second["discarded"], second["tasks"]) == (1, 0, 2, 2)
     assert second["flat"] == pytest.approx(3 / 8)
     assert second["seconds"] == 100.0
+
+
+def test_held_drafts_have_a_column_and_each_draft_counts_by_its_last_verdict(reader: RunReader) -> None:
+    before = rounds_table(reader).row(1, named=True)
+    assert "1 accepted, 0 retained" in round_line(before, 2, "test")
+    with RunWriter.open(reader.run_dir) as writer:
+        # "v1.10" is later than "v1.2", although not in the order of the alphabet
+        writer.append([rows.Verdict("v1.2", "d2", "accepted", "ok", 1), rows.Verdict("v1.3", "d3", "held", "risk", 1)])
+        writer.commit(1)
+        writer.append([rows.Verdict("v1.10", "d2", "held", "manual", 1)])
+        writer.commit(1)
+        row = rounds_table(reader).row(1, named=True)
+    assert [row[name] for name in ("accepted", "held", "retained", "discarded")] == [1, 2, 0, 1]
+    assert "drafts 1 accepted, 2 held, 0 retained, 1 discarded" in round_line(row, 2, "test")
 
 
 def test_evaluations_of_every_split(reader: RunReader) -> None:

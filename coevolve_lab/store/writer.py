@@ -190,6 +190,8 @@ class RunWriter:
             for path in self._pending:
                 path.unlink(missing_ok=True)
             self._pending = []
+            self._frames.clear()  # the reader flushes them before it looks, which only the lock's holder may
+            self._flushed.clear()
         self._lock.release()
 
     def __enter__(self) -> RunWriter:

@@ -12,8 +12,7 @@ from coevolve_lab.widgets.paging import PagedTable
 from coevolve_lab.widgets.replay import trajectory_html
 
 SIGNALS = """
-select id, kind, round, step, score, array_to_string(pattern, ' > ') as pattern, task_id, trajectory_id, detail,
-       pattern as tools
+select id, kind, round, step, score, array_to_string(pattern, ' > ') as pattern, task_id, trajectory_id, detail
 from signals
 """
 # Joined for the rows of a page only: over all signals these two cost more than everything else.
@@ -25,9 +24,9 @@ _SIGNAL_ORDER = "round desc, step desc, id"
 SIGNAL_FILTERS = {
     "kind": ("kind = {value}", "select distinct kind from signals order by 1"),
     "round": ("round = {value}::bigint", "select distinct round from signals order by 1 desc"),
-    "tool": (
-        "list_contains(tools, {value})",
-        "select tool from (select unnest(pattern) as tool from signals) group by tool order by count(*) desc, tool",
+    "tool": (  # that the trajectory calls: only rare signals name tools in their pattern
+        "trajectory_id in (select id from trajectories where list_contains(tools, {value}))",
+        "select tool from (select unnest(tools) as tool from trajectories) group by tool order by count(*) desc, tool",
     ),
     "origin": (
         "task_id in (select id from tasks where origin = {value})",

@@ -15,6 +15,7 @@ from coevolve_lab.store import RunReader
 from coevolve_lab.store.run_folder import Manifest, RunFolder
 from coevolve_lab.widgets.chain import quoted
 from coevolve_lab.widgets.figure import MOST_POINTS
+from coevolve_lab.widgets.progress_queries import EVALUATIONS
 
 MOST_ROUNDS = 200  # that can still be told apart in a panel; more share a point
 _ABSENT = object()
@@ -24,9 +25,6 @@ _UPDATES = f"""
     select max(step) as step, avg(reward) as reward,
            sum(groups_all_failed + groups_all_solved) / greatest(sum(groups), 1) as flat
     from u group by place order by step"""
-_EVALUATIONS = f"""
-    with e as (select step, score, stderr, {_STEP} as place from evaluations where split = {{split}})
-    select max(step) as step, avg(score) as score, avg(stderr) as stderr from e group by place order by step"""
 _SIGNALS = """
     select round, kind, n / least({width}, {last} + 1 - round) as n from
         (select round // {width} * {width} as round, kind, count(*) as n from signals group by all) order by all"""
@@ -86,7 +84,7 @@ def sides(readers: Mapping[str, RunReader], split: str | None) -> list[Side]:
             reader,
             reader.committed_round,
             reader.sql(_UPDATES),
-            reader.sql(_EVALUATIONS.format(split=chosen)),
+            reader.sql(EVALUATIONS.format(split=chosen, points=MOST_POINTS)),
             reader.sql(_SIGNALS.format(width=width, last=last[label])),
             reader.sql(_SIZE.format(width=width)),
             reader.sql(_SECONDS.format(width=width)),
@@ -152,7 +150,7 @@ def scored(reader: RunReader, split: str, step: int | None = None) -> Scored:
     where = "" if step is None else f" and step = {step}"
     row = reader.sql(
         f"select round, step, score, stderr, outcomes from evaluations where split = {quoted(split)}{where} "
-        "order by step desc, length(id) desc, id desc limit 1"
+        "order by step desc, round desc, length(id) desc, id desc limit 1"
     ).row(0, named=True)
     return Scored(**{**row, "outcomes": json.loads(row["outcomes"])})
 

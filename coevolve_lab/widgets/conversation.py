@@ -15,7 +15,7 @@ from coevolve_lab.errors import StoreError
 from coevolve_lab.policy.conversation import Conversation, free_task
 from coevolve_lab.policy.policy import Policy
 from coevolve_lab.records import Task
-from coevolve_lab.widgets import conversation_page, markup, view
+from coevolve_lab.widgets import conversation_page, markup, replay, view
 from coevolve_lab.widgets.known_tasks import KnownTasks
 
 TASK, FREE = "a task", "a free query"
@@ -291,7 +291,7 @@ class Chat(view.View):
         if said is not None:
             chat = self._policy.chat if self.tokens.value and self._policy is not None else None
             body = conversation_page.conversation_html(said, getattr(chat, "tokenizer", None))
-        return body + (conversation_page.solution_html(task) if self.solution.value and task is not None else "")
+        return body + (replay.solution_html(task) if self.solution.value and task is not None else "")
 
     def _show(self) -> None:
         said = self._conversation

@@ -60,21 +60,6 @@ def task_html(task: Task) -> str:
     return f"<h4>To be asked</h4>{markup.muted(_name(task))}{_user(task, 0)}"
 
 
-def solution_html(task: Task) -> str:
-    """The reference solution of a task, message by message."""
-    if not any(task.solution):
-        return f"<h4>Reference solution</h4>{markup.muted('there is none: ' + NO_SCORE.split(': ')[1])}"
-    rows = [
-        (
-            str(turn + 1),
-            task.turns[turn] if turn < len(task.turns) else "",
-            markup.Markup("".join(map(markup.block, calls))),
-        )
-        for turn, calls in enumerate(task.solution)
-    ]
-    return f"<h4>Reference solution</h4>{markup.table(('message', 'user', 'calls'), rows)}"
-
-
 def conversation_text(conversation: Conversation) -> str:
     """The conversation for a terminal."""
     lines, turn = [f"policy version {conversation.policy_version}, {_name(conversation.asked)}"], -1

@@ -70,7 +70,7 @@ def _origin(reader: RunReader, row: dict[str, Any]) -> str:
         cause = f"unguided exploration ({markup.text(context['kind'], 40)}): no signal led here"
     about = f"<br>{markup.text(context['summary'], 600)}" if context["summary"] else ""
     goals = "".join(f"<li>{markup.text(goal, 300)}</li>" for goal in context["exploration_objectives"][:MOST_TURNS])
-    whole = f"<details><summary>its exploration context</summary>{pages.context_page(reader, context)}</details>"
+    whole = f"<details><summary>its exploration context</summary>{pages.context_page(context)}</details>"
     return f"<p><b>Came of</b> {cause}{about}</p>{f'<ul>{goals}</ul>' if goals else ''}{whole}"
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
-import weakref
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +14,7 @@ from coevolve_lab.figures import style
 from coevolve_lab.widgets import markup, view
 from coevolve_lab.widgets.experiment_queries import Seen, Watch, curves, label
 from coevolve_lab.widgets.figure import LiveFigure
+from coevolve_lab.widgets.following import Following
 
 WIDTH, HEIGHT, MOST_WORDS = 900, 400, 120
 
@@ -29,14 +27,14 @@ def experiment_view(plan: Plan, folder: str | Path, every: float = 2.0) -> W.Wid
     >>> play(plan, "data/experiments/runs", jobs=2)
 
     every: seconds between looks; 0 looks only when ``refresh()`` is called. Curves count runs that are not finished,
-    too: what is compared is what ``collect`` gives. ``close()`` ends it; so does the last run.
+    too: what is compared is what ``collect`` gives. ``close()`` ends it; so do the last run, and a newer view of these.
     """
     if not isinstance(plan, Plan):
         raise ConfigError(f"a plan is what expand(load('table5'), 'tiny') gives, not {type(plan).__name__}")
     return ExperimentView(plan, Path(folder), every)
 
 
-class ExperimentView(view.View):
+class ExperimentView(Following):
     """See ``experiment_view``. A thread looks, so that the view follows while a cell below plays the runs."""
 
     def __init__(self, plan: Plan, folder: Path, every: float = 2.0) -> None:
@@ -44,16 +42,13 @@ class ExperimentView(view.View):
         self._plan, self._folder, self._watch = plan, folder, Watch(plan, folder)
         self._seen: dict[str, Seen] = {}
         self._shown: dict[str, Seen] = {}  # by the widgets; ``plain`` may have seen more
-        self._mutex, self._closing = threading.Lock(), threading.Event()
-        self.status_line, self.table = view.html(), view.html()
-        self.status_line.add_class("coevolve-status")
+        self.table = view.html()
         self.table.add_class("coevolve-runs")
         self.live = _empty_figure(plan)
         self.fill([self.status_line, self.table, self.live.widget])
         self.refresh()
         if every > 0:
-            me = weakref.ref(self)
-            threading.Thread(target=_look_on, args=(me, self._closing, every), name="experiment", daemon=True).start()
+            self.follow((folder.resolve(), *(one.key for one in plan.wanted)), every, "experiment")
 
     @property
     def finished(self) -> bool:
@@ -66,17 +61,13 @@ class ExperimentView(view.View):
             self._seen = self._watch.look()
             if self._seen == self._shown:
                 return
-            self.status_line.value = markup.wrap(self._line())
+            self.say(self._line())
             self.table.value = markup.wrap(self._table())
             _draw(self.live, self._plan, curves(self._plan, self._seen))
             self._shown = self._seen
 
-    def close(self) -> None:
-        """Stop looking, and remove the widgets."""
-        self._closing.set()
-        with self._mutex:
-            self.live.widget.close()
-            super().close()
+    def over(self) -> bool:
+        return self.finished
 
     def plain(self) -> tuple[str, str]:
         with self._mutex:
@@ -179,16 +170,3 @@ def _draw(live: LiveFigure, plan: Plan, scores: pl.DataFrame) -> None:
                 legendgroup=name,
                 change={"name": f"{name} ({seeds} seed{'' if seeds == 1 else 's'})"},
             )
-
-
-def _look_on(me: weakref.ref[ExperimentView], closing: threading.Event, every: float) -> None:
-    """Refresh until closed, all runs are finished, or nobody holds the view; at most half of the time goes into it."""
-    wait = every
-    while not closing.wait(wait):
-        shown = me()
-        if shown is None or shown.finished:
-            return
-        began = time.monotonic()
-        shown.refresh()
-        wait = max(every, time.monotonic() - began)
-        del shown

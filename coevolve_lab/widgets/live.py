@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-import time
-import weakref
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import ipywidgets as W
@@ -17,6 +14,7 @@ from coevolve_lab.background.status import duration
 from coevolve_lab.config import TrainingConfig
 from coevolve_lab.report import rounds_table
 from coevolve_lab.widgets import markup, view
+from coevolve_lab.widgets.following import Following
 from coevolve_lab.widgets.forking import Fork
 from coevolve_lab.widgets.progress_figure import progress_figure, show
 from coevolve_lab.widgets.progress_queries import Progress, look
@@ -42,12 +40,13 @@ def dashboard(run: Any, every: float = 1.0, imports: Sequence[str] = ()) -> W.Wi
 
     run: a CoEvolve, a RunReader or a run folder (to look on, pause, resume and stop). every: seconds between looks at
     the run folder; 0 looks only when ``refresh()`` is called. imports: what ``start`` has to import in the kernel that
-    it makes, as in ``CoEvolve.start``. ``close()`` ends it. A run that cannot be opened gives a view with the error.
+    it makes, as in ``CoEvolve.start``. ``close()`` ends it; a newer dashboard of the same run ends its looking. A run
+    that cannot be opened gives a view with the error.
     """
     return Dashboard(run, every, imports)
 
 
-class Dashboard(view.View):
+class Dashboard(Following):
     """See ``dashboard``. A thread looks at the run, so that the view lives on while a cell or a button runs a round."""
 
     def __init__(self, run: Any, every: float = 1.0, imports: Sequence[str] = ()) -> None:
@@ -55,32 +54,25 @@ class Dashboard(view.View):
         self._run, self._reader = run, view.reader_of(run)
         self._background = Background(self._reader.run_dir)
         self._imports, self._busy = tuple(imports), ""
-        self._mutex, self._closing = threading.Lock(), threading.Event()
         self._progress: Progress | None = None
         self.live = progress_figure()
-        self.status_line = view.html()
-        self.status_line.add_class("coevolve-status")
         self.buttons = {
-            name: view.button(name, _TIPS[name], f"coevolve-{name}", self._weakly(Dashboard._do, name))
-            for name in CONTROLS
+            name: view.button(name, _TIPS[name], f"coevolve-{name}", partial(self._do, name)) for name in CONTROLS
         }
-        self.fork = view.button("fork here", _TIPS["fork"], "coevolve-fork", self._weakly(Dashboard._show_fork))
+        self.fork = view.button("fork here", _TIPS["fork"], "coevolve-fork", self._show_fork)
         self.measure = W.ToggleButtons(
             options=[("signal counts", "counts"), ("signal shares", "shares")],
             layout={"margin": "2px 0 0 16px", "width": "max-content"},
             style={"button_width": "auto"},
         )
         self.measure.add_class("coevolve-measure")
-        changed = self._weakly(Dashboard._redraw)
-        self.measure.observe(lambda _: changed(), "value")
+        self.measure.observe(lambda _: self._redraw(), "value")
         self.forking = W.VBox()  # a place of its own: the figure is not drawn anew when the form comes and goes
         bar = W.HBox([*self.buttons.values(), self.fork, self.measure], layout={"flex_flow": "row wrap"})
         self.fill([self.status_line, bar, self.forking, self.live.widget])
         self.refresh()
         if every > 0:
-            # Not an asyncio task: that would stand still while a cell, or one of these buttons, runs a round.
-            me = weakref.ref(self)
-            threading.Thread(target=_look_on, args=(me, self._closing, every), name="dashboard", daemon=True).start()
+            self.follow(self._reader.run_dir.resolve(), every, "dashboard")
 
     def refresh(self) -> None:
         """Look at the run now."""
@@ -90,16 +82,13 @@ class Dashboard(view.View):
             if before is None or before.version != self._progress.version:
                 show(self.live, self._progress, self._shares)
             status = self._status()
-            self._set(self.status_line, "value", markup.wrap(self._line(self._progress, status)))
+            self.say(self._line(self._progress, status))
             self._enable(status, self._progress.committed)
             self._set(self.fork, "disabled", self._progress.committed is None)
 
-    def close(self) -> None:
-        """Stop looking, and remove the widgets."""
-        self._closing.set()
-        with self._mutex:
-            self.live.widget.close()
-            super().close()
+    def over(self) -> bool:
+        """Whether the run's folder is gone."""
+        return not self._reader.run_dir.exists()
 
     def plain(self) -> tuple[str, str]:
         rounds = rounds_table(view.reader_of(self._run)).tail(_ROWS)
@@ -113,14 +102,21 @@ class Dashboard(view.View):
     def _shares(self) -> bool:
         return bool(self.measure.value == "shares")
 
+    @property
+    def _rounds(self) -> int:
+        """How many the run has by its config; its background may have been asked for others."""
+        return int(self._reader.config["rounds"])
+
     def _status(self) -> RunStatus:
         return self._background.status()
 
     def _line(self, progress: Progress, status: RunStatus) -> str:
-        name, done, wanted = self._reader.config["name"], progress.committed, status.rounds
-        state = self._busy or ("finished" if status.state == "idle" and (done or 0) >= wanted else status.state)
+        name, done, wanted, state = self._reader.config["name"], progress.committed, status.rounds, status.state
+        if state in ("idle", "finished"):  # the background may have been asked for fewer rounds than the run has
+            wanted = max(wanted, self._rounds)
+            state = "finished" if (done or 0) >= wanted else "idle"
         parts = [
-            f"<b>{markup.text(name)}</b> {markup.tag(state)}",
+            f"<b>{markup.text(name)}</b> {markup.tag(self._busy or state)}",
             "nothing committed yet" if done is None else f"{done} of {wanted} rounds committed",
             f"{progress.steps:,} training steps",
             f"{progress.size:,} tasks",
@@ -150,9 +146,10 @@ class Dashboard(view.View):
         allowed = {
             "step": here,
             "round": here,
-            "start": here and (committed or 0) < status.rounds,
+            "start": here and (committed or 0) < self._rounds,
             "pause": status.state == "running",
-            "resume": status.state in ("paused", "dead", "failed") or bool(away and status.message),
+            "resume": status.state in ("paused", "dead", "failed")
+            or bool(status.state in ("running", "idle") and status.message),  # asked to rest, or stopped
             "stop": away,
         }
         for name, button in self.buttons.items():
@@ -164,17 +161,6 @@ class Dashboard(view.View):
             setattr(widget, trait, value)
 
     # ---- buttons
-
-    def _weakly(self, act: Callable[..., None], *given: Any) -> Callable[[], None]:
-        """A callback that does not keep the dashboard alive."""
-        me = weakref.ref(self)
-
-        def called() -> None:
-            dashboard = me()
-            if dashboard is not None:
-                act(dashboard, *given)
-
-        return called
 
     def _redraw(self) -> None:
         with self._mutex, self.guarded():
@@ -212,21 +198,6 @@ class Dashboard(view.View):
                 self._run.find_signals(batch)
         finally:
             self._busy = ""
-
-
-def _look_on(me: weakref.ref[Dashboard], closing: threading.Event, every: float) -> None:
-    """Refresh until closed, or until nobody holds the dashboard any more; at most half of the time goes into it."""
-    wait = every
-    while not closing.wait(wait):
-        dashboard = me()
-        if dashboard is None:
-            return
-        started = time.monotonic()
-        dashboard.refresh()
-        wait = max(every, time.monotonic() - started)
-        if not Path(dashboard._reader.run_dir).exists():
-            return
-        del dashboard
 
 
 def _server(progress: Progress) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,30 +13,37 @@ import polars as pl
 from coevolve_lab.background import Background
 from coevolve_lab.figures import style
 from coevolve_lab.store import RunReader
+from coevolve_lab.store.run_folder import RunFolder
 from coevolve_lab.widgets import markup, view
 from coevolve_lab.widgets.figure import LiveFigure
 from coevolve_lab.widgets.progress_figure import WIDTH
 from coevolve_lab.widgets.progress_queries import look
 
 MOST_RUNS, MOST_OVERLAID = 200, 4
-_COLUMNS = ("run", "status", "environment", "mode", "rounds", "steps", "tasks", "first score", "last score", "hours")
+_COLUMNS = (
+    "run", "status", "environment", "mode", "rounds", "steps", "tasks", "first score", "last score", "hours",
+    "last commit", "fork of",
+)  # fmt: skip
 
 
 @view.never_raises
 def runs(folder: str | Path = "data/runs") -> W.Widget:
-    """All runs under a folder: status, environment, mode, steps, scores, cost. Mark two to four to overlay them.
+    """All runs under a folder: status, environment, mode, steps, scores, cost, when a round was last committed, and the
+    run and round that it was forked from ("demo@3"). Mark two to four to overlay them.
 
     >>> runs()
 
     The lines are the sampled training reward, smoothed as the slider says, with the raw values kept as faint points;
-    the marked points are evaluations with their standard error.
+    the marked points are evaluations with their standard error. The search keeps runs in whose row all of its words
+    occur.
     """
     return Runs(Path(folder))
 
 
 @dataclass(frozen=True)
 class Summary:
-    """One run in one row; ``problem`` says why it cannot be read, then all else is empty."""
+    """One run in one row. committed: local time of the last commit. problem: why it cannot be read, then all else is
+    empty."""
 
     name: str
     status: str = ""
@@ -47,7 +55,14 @@ class Summary:
     first: str = ""
     last: str = ""
     hours: float | None = None
+    committed: str = ""
+    fork_of: str = ""
     problem: str = ""
+
+
+def _text(summary: Summary) -> str:
+    """Its row as text in small letters, to search in."""
+    return " ".join(str(value) for value in astuple(summary) if value is not None).lower()
 
 
 def summaries(folder: Path) -> list[Summary]:
@@ -74,14 +89,26 @@ def _summary(run_dir: Path) -> Summary:
             scores[0] if scores else "",
             scores[-1] if scores else "",
             seen.seconds / 3600,
+            "" if done is None else _local_time(RunFolder(run_dir).manifest(done)),
+            _parent(run_dir),
         )
     except Exception as error:  # one damaged run must not hide the others
         return Summary(run_dir.name, "cannot be read", problem=str(error))
 
 
+def _local_time(path: Path) -> str:
+    return datetime.fromtimestamp(path.stat().st_mtime).strftime("%Y-%m-%d %H:%M")
+
+
+def _parent(run_dir: Path) -> str:
+    """The run that this one was forked from, and the round; "" if it was not."""
+    origin = RunFolder(run_dir).read_config().get("forked_from")
+    return f"{Path(origin['run']).name}@{origin['round']}" if origin else ""
+
+
 def _status(run_dir: Path, done: int | None, wanted: int) -> str:
     state = Background(run_dir).status().state
-    if state == "idle":
+    if state in ("idle", "finished"):  # the background may have been asked for fewer rounds
         return "finished" if done is not None and done >= wanted else "idle"
     return state
 
@@ -91,30 +118,31 @@ class Runs(view.View):
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
-        self._folder = folder
+        self._folder, self._found, self._filling = folder, list[Summary](), False
         self.table = view.html()
         self.again = view.button("refresh", "look for runs again", "coevolve-refresh", self.refresh)
+        self.search = W.Text(placeholder="only runs with these words", layout={"width": "240px"})
+        self.search.add_class("coevolve-search")
+        self.search.observe(lambda _: self._list(), "value")
         self.chosen = W.SelectMultiple(rows=6, description="overlay", layout={"width": "420px"})
         self.chosen.add_class("coevolve-overlay")
         self.smoothing = W.FloatSlider(0.6, min=0.0, max=0.95, step=0.05, description="smoothing")
         empty = style.figure("Runs over the same axes", "training step", "score and training reward", height=440)
         empty.update_layout(width=WIDTH)
         self.live = LiveFigure(empty)
-        self.chosen.observe(lambda _: self.draw(), "value")
+        self.chosen.observe(lambda _: None if self._filling else self.draw(), "value")
         self.smoothing.observe(lambda _: self.draw(), "value")
-        self.fill([self.table, W.HBox([self.chosen, self.smoothing, self.again]), self.live.widget])
+        self.fill([self.search, self.table, W.HBox([self.chosen, self.smoothing, self.again]), self.live.widget])
         self.refresh()
 
     def refresh(self) -> None:
         """Look for runs again."""
         with self.guarded():
-            found = summaries(self._folder)
-            self.table.value = markup.wrap(self._html(found))
-            readable = tuple(summary.name for summary in found if not summary.problem)
-            if self.chosen.options != readable:
-                kept = tuple(name for name in self.chosen.value if name in readable)
-                self.chosen.options = readable
-                self.chosen.value = kept or readable[:2]
+            begins = not self._found
+            self._found = summaries(self._folder)
+            self._list()
+            if begins:
+                self.chosen.value = self.chosen.options[:2]
         if not self.error:  # apart: the guard around what goes well would wipe what draw says
             self.draw()
 
@@ -130,11 +158,31 @@ class Runs(view.View):
                 raise ValueError(f"the first {MOST_OVERLAID} of the marked runs are shown: more cannot be told apart")
 
     def plain(self) -> tuple[str, str]:
-        found = summaries(self._folder)
+        found = self._passing(summaries(self._folder))
         lines = [f"{s.name}: {s.problem or f'{s.status}, round {s.rounds}, {s.last}'}" for s in found]
         return f"runs under {self._folder}\n" + "\n".join(lines or ["none"]), self._html(found)
 
+    def _passing(self, found: list[Summary]) -> list[Summary]:
+        words = self.search.value.lower().split()
+        return [summary for summary in found if all(word in _text(summary) for word in words)]
+
+    def _list(self) -> None:
+        """Show the runs that pass the search, and offer them for the figure; what is in it stays."""
+        passing = self._passing(self._found)
+        self.table.value = markup.wrap(self._html(passing))
+        readable = [s.name for s in self._found if not s.problem and (s in passing or s.name in self.chosen.value)]
+        if list(self.chosen.options) != readable:
+            self._filling = True  # new options empty the selection for a moment
+            try:
+                kept = [name for name in self.chosen.value if name in readable]
+                self.chosen.options = readable
+                self.chosen.value = kept
+            finally:
+                self._filling = False
+
     def _html(self, found: list[Summary]) -> str:
+        if not found and self.search.value:
+            return markup.muted(f"no run under {self._folder} has all of these words in its row")
         if not found:
             return markup.muted(f"no runs under {self._folder} yet: coevolve-lab demo makes one")
         rows: list[tuple[Any, ...]] = []
@@ -143,8 +191,9 @@ class Runs(view.View):
                 rows.append((s.name, s.status, s.problem, *([None] * (len(_COLUMNS) - 3))))
             else:
                 rows.append(
-                    (s.name, s.status, s.environment, s.mode, s.rounds, s.steps, s.tasks, s.first, s.last, s.hours)
-                )
+                    (s.name, s.status, s.environment, s.mode, s.rounds, s.steps, s.tasks, s.first, s.last, s.hours,
+                     s.committed, s.fork_of)
+                )  # fmt: skip
         return markup.table(_COLUMNS, rows)
 
     def _slot(self, slot: int, name: str | None, seen: list[Any]) -> None:

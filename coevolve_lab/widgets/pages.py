@@ -73,7 +73,7 @@ def group_page(reader: RunReader, group_id: str, round: int, trajectory_id: str)
     return f'{head}<div class="side">{"".join(columns)}</div>{more if hidden else ""}'
 
 
-def context_page(reader: RunReader, context: dict[str, Any]) -> str:
+def context_page(context: dict[str, Any]) -> str:
     """What reflection made of the signal: where to explore, why, and what to avoid."""
     facts = [
         ("about", context["summary"] or None),

@@ -12,6 +12,13 @@ from coevolve_lab.widgets.figure import MOST_POINTS
 MOST_ROUNDS = 200  # bars that can still be told apart; more rounds share one
 _STEP = "step // greatest(1, (max(step) over () + {points} - 1) // {points})"
 _ROUND = f"round // greatest(1, (max(round) over () + {MOST_ROUNDS}) // {MOST_ROUNDS})"
+# Of several at one step the last: the trials of Reflexion all stand where training ended.
+EVALUATIONS = f"""
+    with last as (
+        select step, score, stderr from evaluations where split = {{split}}
+        qualify row_number() over (partition by step order by round desc, length(id) desc, id desc) = 1
+    ), e as (select *, {_STEP} as place from last)
+    select max(step) as step, avg(score) as score, avg(stderr) as stderr from e group by place order by step"""
 # table -> the one query over it; opening a long run's many parts is what costs, so each table is read once
 _QUERIES = {
     "updates": f"""
@@ -21,9 +28,7 @@ _QUERIES = {
                max(staleness_largest) as staleness, sum(stale)::bigint as refused,
                sum(groups_all_failed + groups_all_solved) / greatest(sum(groups), 1) as flat
         from u group by place order by step""",
-    "evaluations": f"""
-        with e as (select step, score, stderr, {_STEP} as place from evaluations where split = {{split}})
-        select max(step) as step, avg(score) as score, avg(stderr) as stderr from e group by place order by step""",
+    "evaluations": EVALUATIONS,
     "signals": f"""
         with s as (select round, kind, {_ROUND} as place from signals)
         select min(round) over (partition by place) as round, kind, n from
@@ -35,7 +40,10 @@ _QUERIES = {
             (select place, min(round) as round, origin, least(n_calls, 30) as calls, count(*) as n
              from t group by place, origin, calls) order by round, calls""",
     "drafts": "select count(*) as n from drafts",
-    "verdicts": "select outcome, reason, count(*) as n from verdicts group by all order by n desc, reason",
+    "verdicts": """
+        with v as (select *, row_number() over () as place from verdicts),
+             d as (select arg_max(outcome, place) as outcome, arg_max(reason, place) as reason from v group by draft_id)
+        select outcome, reason, count(*) as n from d group by all order by n desc, reason""",
     "stage_costs": """
         with c as (select *, row_number() over () as place from stage_costs)
         select stage, sum(seconds) filter (round > 0) as seconds, sum(restarts)::bigint as restarts,
@@ -56,7 +64,7 @@ class Progress:
     signals: pl.DataFrame  # round, kind, n
     tasks: pl.DataFrame  # round, origin, calls, n
     drafts: pl.DataFrame  # n
-    verdicts: pl.DataFrame  # outcome, reason, n
+    verdicts: pl.DataFrame  # outcome, reason, n: of each draft the last one
     stage_costs: pl.DataFrame  # stage, seconds (after round 0), restarts, missed, swaps, swapped, swap_seconds
     version: Version = field(default_factory=dict)
 

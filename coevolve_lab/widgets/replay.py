@@ -8,19 +8,25 @@ from typing import Any
 
 import ipywidgets as W
 
+from coevolve_lab import environments
+from coevolve_lab.config import load_config
 from coevolve_lab.errors import StoreError
+from coevolve_lab.records import Task
 from coevolve_lab.store import RunReader
 from coevolve_lab.widgets import markup, view
 from coevolve_lab.widgets.chain import quoted
+from coevolve_lab.widgets.known_tasks import KnownTasks
 
 MOST_STEPS, MOST_TOKENS = 200, 2000
 
 
 @view.never_raises
 def trajectory_view(run: Any, trajectory_id: str) -> W.Widget:
-    """A trajectory, readable; sampled tokens with their log-probabilities on demand.
+    """A trajectory, readable; on demand, sampled tokens with their log-probabilities, and how its task is solved.
 
     >>> trajectory_view(run, run.trajectories()["id"][0])
+
+    Tasks of the evaluation split are not stored: the run's environment is asked for them.
     """
     return TrajectoryView(run, trajectory_id)
 
@@ -35,26 +41,43 @@ class TrajectoryView(view.View):
         self.tokens = W.ToggleButton(False, description="tokens and log-probabilities", layout={"width": "auto"})
         self.tokens.add_class("coevolve-tokens")
         self.tokens.observe(lambda _: self.show(self._id), "value")
+        self.solution = W.ToggleButton(False, description="reference solution", layout={"width": "auto"})
+        self.solution.add_class("coevolve-solution")
+        self.solution.observe(lambda _: self.show(self._id), "value")
+        self._tasks: KnownTasks | None = None
         self.page = view.html()
         self.page.add_class("coevolve-trajectory")
-        self.fill([W.HBox([self.tokens]), self.page])
+        self.fill([W.HBox([self.tokens, self.solution]), self.page])
         self.show(trajectory_id)
 
     def show(self, trajectory_id: str) -> None:
         self._id = trajectory_id
         with self.guarded():
             self.page.value = markup.wrap(trajectory_html(self._reader, trajectory_id, self.tokens.value))
+            if self.solution.value:  # afterwards: what is recorded is shown even if its task cannot be had
+                self.page.value = markup.wrap(self._with_solution())
 
     def plain(self) -> tuple[str, str]:
         steps = self._reader.sql(
             f'select "index", action, observation, failed from steps where trajectory_id = {quoted(self._id)} '
             f'order by "index" limit {MOST_STEPS}'
         )
-        return f"trajectory {self._id}\n{steps}", trajectory_html(self._reader, self._id, self.tokens.value)
+        html = trajectory_html(self._reader, self._id, self.tokens.value)
+        return f"trajectory {self._id}\n{steps}", self._with_solution() if self.solution.value else html
+
+    def _with_solution(self) -> str:
+        if self._tasks is None:
+            config = load_config(self._reader.config)
+            environment = environments.make(config.environment.name, **config.environment.arguments())
+            self._tasks = KnownTasks(self._reader, environment, config.environment.evaluation_split)
+        found = self._reader.sql(f"select task_id from trajectories where id = {quoted(self._id)}")
+        task = self._tasks.find(found["task_id"][0])
+        return trajectory_html(self._reader, self._id, self.tokens.value, task) + solution_html(task)
 
 
-def trajectory_html(reader: RunReader, trajectory_id: str, tokens: bool = False) -> str:
-    """The trajectory as HTML. Raises StoreError when the run has no such trajectory."""
+def trajectory_html(reader: RunReader, trajectory_id: str, tokens: bool = False, task: Task | None = None) -> str:
+    """The trajectory as HTML. task: its task, if the run does not store it. Raises StoreError when the run has no such
+    trajectory."""
     name = quoted(trajectory_id)
     found = reader.sql(
         "select id, task_id, group_id, policy_version, round, step, score, status, purpose, n_steps, n_tokens, "
@@ -74,7 +97,7 @@ def trajectory_html(reader: RunReader, trajectory_id: str, tokens: bool = False)
     )
     if row["detail"]:
         head += f"<br>{markup.text(row['detail'])}"
-    turns = turns_of(reader, row["task_id"])
+    turns = list(task.turns) if task else turns_of(reader, row["task_id"])
     columns = 'turn, action, observation, tools, failed, "index"' + (", token_ids, logprobs" if tokens else "")
     steps = reader.sql(
         f"select {columns} from steps where round = {row['round']} and trajectory_id = {name} "
@@ -133,6 +156,21 @@ def _user(turns: list[str] | None, turn: int) -> str:
         return f'<div class="card">{markup.muted("the task is not in the task set, so its query is not stored")}</div>'
     said = turns[turn] if turn < len(turns) else ""
     return f'<div class="card"><b>User</b> {markup.block(said)}</div>'
+
+
+def solution_html(task: Task) -> str:
+    """The reference solution of a task, message by message."""
+    if not any(task.solution):
+        return f"<h4>Reference solution</h4>{markup.muted('there is none')}"
+    rows = [
+        (
+            str(turn + 1),
+            task.turns[turn] if turn < len(task.turns) else "",
+            markup.Markup("".join(map(markup.block, calls))),
+        )
+        for turn, calls in enumerate(task.solution)
+    ]
+    return f"<h4>Reference solution</h4>{markup.table(('message', 'user', 'calls'), rows)}"
 
 
 def tokens_html(step: dict[str, Any], decode: Callable[[int], str] | None) -> str:

@@ -264,10 +264,9 @@ class StepThrough(view.View):
         found = self._context()
         if found is None:
             return markup.muted("nobody reflected on this signal: a round reflects on some of its signals only")
-        page = {
-            "context": pages.context_page, "exploration": pages.exploration_page, "drafts": pages.drafts_page,
-        }[stage]  # fmt: skip
-        return page(reader, found)
+        if stage == "context":
+            return pages.context_page(found)
+        return {"exploration": pages.exploration_page, "drafts": pages.drafts_page}[stage](reader, found)
 
     def _back(self) -> None:
         with self.guarded():

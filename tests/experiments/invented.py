@@ -50,7 +50,7 @@ def _round(cell: Cell, round: int, chance: float, rng: random.Random, tasks: dic
         kind = rng.choice(("boundary", "boundary", "rare", "forgetting"))
         made.append(r.Signal(f"s{round}-{i}", kind, "t", "k", "g", round, step, 0.5))
         outcome, reason = rng.choice((("accepted", "ok"), ("accepted", "ok"), ("discarded", "duplicate")))
-        made.append(r.Verdict(f"v{round}-{i}", "d", outcome, reason, round, similarity=rng.random()))  # type: ignore[arg-type]
+        made.append(r.Verdict(f"v{round}-{i}", f"d{round}-{i}", outcome, reason, round, similarity=rng.random()))  # type: ignore[arg-type]
     made += [r.StageCost(round, stage, seconds * rng.uniform(0.8, 1.2)) for stage, seconds in STAGES.items()]
     for n in range(step - STEPS + 1, step + 1):
         made.append(r.Update(n, round, n, chance, 0.0, 0.0, 0.0, 1.0, 0.0, 0.5, 1e-4, 16, 4, 3, 1, 128, 900, 400, 1.0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
@@ -11,6 +12,7 @@ import polars as pl
 import pytest
 
 from coevolve_lab import paper
+from coevolve_lab import records as r
 from coevolve_lab.evaluation.paired import paired
 from coevolve_lab.experiments.declaration import Place, known, load
 from coevolve_lab.experiments.outputs import OUTPUTS
@@ -18,6 +20,7 @@ from coevolve_lab.experiments.outputs.artefact import markdown, shown, shown_p, 
 from coevolve_lab.experiments.outputs.gains import pairs
 from coevolve_lab.experiments.plan import Plan, expand
 from coevolve_lab.experiments.results import Results, collect
+from coevolve_lab.store import RunWriter
 from tests.experiments.conftest import AFTER, CONFIGS, EXPERIMENT, as_if
 from tests.experiments.invented import STAGES, STEPS, invent
 
@@ -198,6 +201,19 @@ def test_only_drafts_after_training_began_have_a_pass_rate(found: Results) -> No
     frame = made("pass_rate", found, "pass_rate_feedback_here").frame
     assert frame.select("seed", "round").rows() == [(s, n) for s in range(3) for n in (1, 2)]
     assert frame["drafts"].to_list() == [8] * 6
+
+
+def test_held_drafts_passed_and_a_draft_that_was_validated_again_counts_once(
+    plan: Plan, runs: Path, tmp_path: Path
+) -> None:
+    (cell,) = (cell for cell in plan.cells if (cell.arm, cell.seed, cell.column) == ("feedback", 0, "here"))
+    copied = shutil.copytree(runs, tmp_path / "runs")
+    with RunWriter.open(copied / cell.key) as writer:
+        writer.append(r.Verdict(f"again-{i}", f"d2-{i}", "held", "risk", 2) for i in range(8))
+        writer.commit(2)
+    frame = made("pass_rate", collect(plan, copied), "pass_rate_feedback_here").frame
+    row = frame.row(by_predicate=(pl.col("seed") == 0) & (pl.col("round") == 2), named=True)
+    assert (row["pass_rate"], row["drafts"]) == (1.0, 8)
 
 
 def test_numbers_are_written_alike() -> None:

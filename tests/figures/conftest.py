@@ -45,7 +45,7 @@ def _records() -> list[object]:
                 [("accepted", "ok"), ("retained", "partial"), ("discarded", "duplicate"), ("discarded", "too_short")],
                 [70, 8, 12, 10],
             )[0]
-            made.append(r.Verdict(f"v{round}-{i}", "d", outcome, reason, round))  # type: ignore[arg-type]
+            made.append(r.Verdict(f"v{round}-{i}", f"d{round}-{i}", outcome, reason, round))  # type: ignore[arg-type]
         made += [r.StageCost(round, stage, s * rng.uniform(0.8, 1.2)) for stage, s in STAGES.items()]
         score = 0.26 + 0.05 * round + rng.uniform(-0.02, 0.02)
         outcomes = {f"seed{i}": float(rng.random() < score) for i in range(100)}

@@ -116,9 +116,10 @@ def test_calls_and_turns_are_counted() -> None:
 
 
 def test_densities_have_the_area_of_their_histogram(tables: Tables) -> None:
-    for trace in figures.turn_histogram(tables["tasks"]).data:
-        if trace.type == "scatter":
-            assert np.trapezoid(trace.y, trace.x) == pytest.approx(1, abs=0.05)
+    curves = [trace for trace in figures.turn_histogram(tables["tasks"]).data if trace.type == "scatter"]
+    assert curves
+    for curve in curves:
+        assert np.trapezoid(curve.y, curve.x) == pytest.approx(1, abs=0.05)
 
 
 def test_the_task_set_only_grows() -> None:
@@ -131,6 +132,7 @@ def test_the_task_set_only_grows() -> None:
 def test_pass_rate_and_reasons() -> None:
     verdicts = pl.DataFrame(
         {
+            "draft_id": ["a", "b", "c", "d", "e"],
             "round": [1, 1, 1, 1, 2],
             "outcome": ["accepted", "accepted", "discarded", "retained", "discarded"],
             "reason": ["ok", "ok", "duplicate", "partial", "duplicate"],
@@ -142,6 +144,30 @@ def test_pass_rate_and_reasons() -> None:
     assert "2 of 5 accepted" in figure.layout.title.text
     reasons = next(t for t in figure.data if t.orientation == "h" and t.name == "discarded")
     assert dict(zip(reasons.y, reasons.x, strict=True)) == {"duplicate": 2, "partial": 0}
+    assert "held" not in {trace.name for trace in figure.data}
+
+
+def test_held_drafts_passed_and_each_draft_counts_once() -> None:
+    verdicts = pl.DataFrame(
+        {
+            "draft_id": ["a", "b", "c", "d", "d"],
+            "round": [1, 1, 1, 1, 1],
+            "outcome": ["accepted", "held", "discarded", "discarded", "held"],
+            "reason": ["ok", "risk", "duplicate", "surplus", "risk"],
+        }
+    )
+    figure = figures.pass_rate(verdicts)
+    assert {name: bars(figure, name) for name in ("accepted", "held", "discarded")} == {
+        "accepted": [0.25],
+        "held": [0.5],
+        "discarded": [0.25],
+    }
+    assert "1 of 4 accepted, 2 held" in figure.layout.title.text
+    assert "not needed" not in figure.layout.title.text
+    reasons = next(t for t in figure.data if t.orientation == "h" and t.name == "held")
+    assert dict(zip(reasons.y, reasons.x, strict=True)) == {"risk": 2, "duplicate": 0}
+    two_runs = pl.concat([verdicts.with_columns(seed=pl.lit(seed)) for seed in (0, 1)])
+    assert "2 of 8 accepted, 4 held" in figures.pass_rate(two_runs).layout.title.text
 
 
 def test_cost_share_is_that_of_stages_2_and_3() -> None:

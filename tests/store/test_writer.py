@@ -55,6 +55,18 @@ def test_the_own_reader_sees_appended_records_at_once_and_others_after_flush(
     assert committed_only.table("steps").height == 6
 
 
+def test_the_own_reader_goes_on_after_close_without_what_was_not_committed(
+    writer: RunWriter, make_records: Make
+) -> None:
+    writer.append(make_records(0))
+    writer.commit(0)
+    writer.append(make_records(1))
+    writer.flush()
+    writer.append(make_records(2))
+    writer.close()
+    assert writer.reader.table("tasks")["id"].to_list() == ["task0"]
+
+
 def test_a_commit_leaves_one_part_per_table(writer: RunWriter, make_records: Make) -> None:
     for i in range(3):
         writer.append(make_records(i))

@@ -18,6 +18,7 @@ from coevolve_lab.evaluation.paired import paired
 from coevolve_lab.store import RunReader, RunWriter, copy_until
 from coevolve_lab.widgets import comparison_queries as queries
 from coevolve_lab.widgets.comparison import MOST_TASKS, Comparison
+from coevolve_lab.widgets.progress_queries import look
 from tests.widgets.invented_run import KINDS, STEPS_PER_ROUND, write_rounds
 
 
@@ -116,6 +117,20 @@ def test_curves_of_both_are_over_the_same_axes(main: Path, branch: Path) -> None
     drawn = [traces[f"score {run.name}"] for run in (main, branch)]
     assert drawn[0].line.dash != drawn[1].line.dash
     assert drawn[0].marker.symbol != drawn[1].marker.symbol
+
+
+def test_of_several_evaluations_at_one_step_the_last_is_shown_everywhere(main: Path, branch: Path) -> None:
+    last = 5 * STEPS_PER_ROUND
+    with RunWriter.open(main) as writer:
+        for round, count, score in ((6, 0, 0.2), (7, 9, 0.4), (7, 10, 0.6)):
+            found = (score, score / 10, 1, {"multi_turn_base_0": score})
+            writer.append([r.Evaluation(f"trial-{count}", "test", last, round, last, *found, 1.0)])
+            writer.commit(round)
+    reader = RunReader(main)
+    for evaluations in (look(reader).evaluations, queries.sides({"main": reader}, "test")[0].evaluations):
+        assert evaluations["step"].to_list() == [STEPS_PER_ROUND * round for round in range(6)]
+        assert evaluations.row(-1, named=True) == pytest.approx({"step": last, "score": 0.6, "stderr": 0.06})
+    assert queries.scored(reader, "test").score == 0.6
 
 
 def test_the_last_evaluations_are_crossed_task_by_task(main: Path, branch: Path) -> None:

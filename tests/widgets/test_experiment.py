@@ -115,6 +115,16 @@ def test_a_thread_follows_until_all_is_finished(plan: Plan, tmp_path: Path) -> N
     view.close()
 
 
+def test_a_newer_view_of_the_same_runs_takes_the_place(plan: Plan, tmp_path: Path) -> None:
+    views = [experiment_view(given, tmp_path, every=60.0) for given in (plan, of_seed(plan, 0), plan)]
+    try:
+        said = ["a newer view follows this" in view.status_line.value for view in views]
+        assert said == [True, False, False]
+    finally:
+        for view in views:
+            view.close()
+
+
 def test_what_is_no_plan_is_named(tmp_path: Path) -> None:
     made = experiment_view("table5", tmp_path)  # type: ignore[arg-type]
     assert isinstance(made, Failed)

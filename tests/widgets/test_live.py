@@ -13,7 +13,9 @@ import nbformat
 import numpy as np
 import pytest
 
-from coevolve_lab import CoEvolve
+from coevolve_lab import CoEvolve, runs
+from coevolve_lab.background import Background, RunStatus
+from coevolve_lab.records import TaskDraft
 from coevolve_lab.store import RunReader
 from coevolve_lab.widgets.figure import MOST_POINTS
 from coevolve_lab.widgets.forking import Fork
@@ -108,6 +110,23 @@ def test_background_buttons_are_off_while_nothing_runs_in_the_background(board: 
     assert off == {"start", "pause", "resume", "stop"}
 
 
+def test_a_background_that_ended_before_the_last_round_leaves_a_way_on(
+    own_run: CoEvolve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = RunStatus("finished", 1, 1, committed=1)  # as after start(rounds=1)
+    monkeypatch.setattr(Background, "status", lambda self: ended)
+    board = dashboard(own_run.fork(1), every=0)
+    assert "1 of 3 rounds committed" in board.status_line.value
+    assert ">idle<" in board.status_line.value
+    assert "idle" in runs(board._reader.run_dir.parent).table.value
+    assert not board.buttons["start"].disabled
+    assert board.buttons["resume"].disabled  # it would go on to round 1
+    ended = RunStatus("idle", 1, 3, committed=1, message="stopped after round 1; resume() goes on")
+    board.refresh()
+    assert not board.buttons["resume"].disabled
+    board.close()
+
+
 def test_onlookers_cannot_train(finished_dir: Path) -> None:
     board = dashboard(finished_dir, every=0)
     assert board.buttons["step"].disabled
@@ -141,6 +160,25 @@ def test_it_follows_the_run_by_itself_and_stops_when_closed(own_run: CoEvolve) -
     while any(thread.name == "dashboard" for thread in threading.enumerate()) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(thread.name == "dashboard" for thread in threading.enumerate())
+
+
+def test_a_newer_dashboard_of_the_run_ends_the_older_ones_looking(own_run: CoEvolve) -> None:
+    older = dashboard(own_run, every=0.05)
+    other = dashboard(own_run.fork(1), every=0.05)
+    newer = dashboard(own_run.run_dir, every=0.05)
+    try:
+        threads = [thread for thread in threading.enumerate() if thread.name == "dashboard"]
+        deadline = time.monotonic() + 20
+        while sum(thread.is_alive() for thread in threads) > 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert sum(thread.is_alive() for thread in threads) == 2
+        older.refresh()  # as a button would
+        said = "a newer view follows this"
+        assert [said in view.status_line.value for view in (older, other, newer)] == [True, False, False]
+        assert "rounds committed" in older.status_line.value
+    finally:
+        for view in (older, other, newer):
+            view.close()
 
 
 def test_without_widgets_there_is_a_table(board: Dashboard) -> None:
@@ -180,6 +218,13 @@ def test_long_runs_are_thinned(board: Dashboard, monkeypatch: pytest.MonkeyPatch
     assert seen.updates.height <= 4
     mean = board._reader.sql("select avg(reward) as r from updates")["r"][0]
     assert seen.updates["reward"].mean() == pytest.approx(mean, abs=0.1)
+
+
+def test_a_draft_that_is_validated_again_counts_once(own_run: CoEvolve) -> None:
+    own_run.validate(own_run.reader.records(TaskDraft)[:3])
+    seen = look(own_run.reader)
+    assert own_run.verdicts().height > seen.drafts["n"].sum()
+    assert seen.verdicts["n"].sum() == own_run.verdicts()["draft_id"].n_unique()
 
 
 def test_only_tables_that_changed_are_read_again(board: Dashboard, own_run: CoEvolve) -> None:
@@ -232,6 +277,7 @@ def test_buttons_steer_a_run_in_the_background(own_run: CoEvolve) -> None:
         assert not board.error
         assert board.buttons["pause"].disabled
         assert not board.buttons["step"].disabled
+        assert not board.buttons["resume"].disabled
         assert len(points(board, "KL")) == own_run.sql("select count(*) as n from updates")["n"][0] > 6
     finally:
         own_run.stop(discard=True)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from coevolve_lab import runs
+from coevolve_lab.store import copy_until
 from coevolve_lab.widgets.overlay import Runs
 
 
@@ -29,6 +32,27 @@ def test_every_run_is_listed_and_a_damaged_one_says_so(folder: Path) -> None:
     assert "is damaged" in view.table.value
     assert set(view.chosen.options) == {"one", "two", "three"}
     assert "is damaged" in view._repr_mimebundle_()["text/plain"]
+
+
+def test_runs_are_found_again_by_words_of_their_row(folder: Path) -> None:
+    copy_until(folder / "one", folder / "what-if", 1)
+    committed = datetime(2031, 5, 6, 7, 8).timestamp()
+    os.utime(folder / "two" / "rounds" / "round-00003.json", (committed, committed))
+    view = runs(folder)
+    assert isinstance(view, Runs), view.error
+    view.chosen.value = ("three",)
+    drawn = view.live.traces["smooth 0"].name
+    for words, names in (("fork one@1", set()), ("ONE@1 loop-toy", {"what-if"}), ("2031-05-06 07:08", {"two"})):
+        view.search.value = words
+        assert set(view.chosen.options) == names | {"three"}  # what is in the figure stays
+        assert view.chosen.value == ("three",)
+        assert ("no run under" in view.table.value) == (not names)
+        assert all(name in view.table.value for name in names)
+        assert ">three<" not in view.table.value
+        assert all(name in view.plain()[0] for name in names)
+    view.search.value = ""
+    assert len(view.chosen.options) == 4
+    assert view.live.traces["smooth 0"].name == drawn == "three"
 
 
 def test_chosen_runs_share_the_axes_and_smoothing_keeps_the_raw_points(folder: Path) -> None:

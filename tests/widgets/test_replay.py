@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from html import unescape
 from pathlib import Path
 
 from coevolve_lab import CoEvolve, trajectory_view
-from coevolve_lab.config import Config
+from coevolve_lab.config import Config, load_config
 from coevolve_lab.records import Step, Task, Trajectory
 from coevolve_lab.store import RunReader, RunWriter
 from coevolve_lab.widgets.replay import TrajectoryView, token_decoder
+from tests.loop_world import CONFIG, LoopToy
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>"
 
@@ -66,6 +68,36 @@ def test_tasks_that_are_not_stored_are_said(finished: CoEvolve) -> None:
     row = finished.sql("select id from trajectories where purpose = 'evaluate' order by id limit 1")
     view = trajectory_view(finished, row["id"][0])
     assert "its query is not stored" in view.page.value
+
+
+def test_the_reference_solution_comes_on_demand_with_what_was_asked(finished: CoEvolve) -> None:
+    (held_out,) = finished.sql("select * from trajectories where purpose = 'evaluate' order by id limit 1").to_dicts()
+    (trained,) = finished.sql("select * from trajectories where purpose = 'train' order by id limit 1").to_dicts()
+    asked = next(task for task in LoopToy().tasks("test") if task.id == held_out["task_id"])
+    (stored,) = finished.reader.records(Task, f"id = '{trained['task_id']}'")
+    view = trajectory_view(finished, held_out["id"])
+    assert "Reference solution" not in view.page.value
+    view.solution.value = True
+    for row, task in ((held_out, asked), (trained, stored)):
+        view.show(row["id"])
+        assert not view.error
+        assert "its query is not stored" not in view.page.value
+        for html in (view.page.value, view.plain()[1]):
+            conversation, solution = unescape(html).split("Reference solution")
+            assert task.turns[0] in conversation
+            assert all(call in solution for calls in task.solution for call in calls)
+
+
+def test_a_task_that_nobody_knows_does_not_hide_its_trajectory(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path / "run", load_config(CONFIG)) as writer:
+        steps = (Step(0, "show(key='a')", "1", ("show",), False, (1,), (-0.1,)),)
+        writer.append([Trajectory("t1", "elsewhere", "g", 0, 0, 1, 0.0, "completed", steps)])
+        writer.commit(0)
+    view = trajectory_view(tmp_path / "run", "t1")
+    view.solution.value = True
+    assert "no task" in view.error
+    assert "elsewhere" in view.error
+    assert "show(key=" in view.page.value
 
 
 def test_an_unknown_trajectory_is_an_error_text(finished: CoEvolve) -> None:

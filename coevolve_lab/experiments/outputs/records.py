@@ -11,7 +11,7 @@ from coevolve_lab import figures, paper
 from coevolve_lab.experiments.outputs.artefact import Artefact, markdown, shown
 from coevolve_lab.experiments.results import Results
 from coevolve_lab.figures.shares import shares_by_kind
-from coevolve_lab.figures.verdicts import SURPLUS
+from coevolve_lab.figures.verdicts import SURPLUS, last_verdicts
 
 _DRIVEN = pl.col("round") > 0  # what D_0 is made of was explored before there was a signal
 
@@ -43,15 +43,18 @@ def signals(results: Results) -> list[Artefact]:
 
 
 def pass_rate(results: Results) -> list[Artefact]:
-    """Figure 3d: what validation made of the drafts of each round, all seeds together. D_0's drafts are left out."""
+    """Figure 3d: what validation made of the drafts of each round, all seeds together. D_0's drafts are left out.
+
+    Held drafts passed, too: whether they enter is up to a person.
+    """
 
     def draw(own: pl.DataFrame, seeds: int) -> Any:
         return figures.overlay_pass_rate(figures.pass_rate(own.filter(_DRIVEN)))
 
     def count(own: pl.DataFrame, seeds: int) -> pl.DataFrame:
-        judged = own.filter(_DRIVEN, pl.col("reason") != SURPLUS)
-        accepted = (pl.col("outcome") == "accepted").mean().alias("pass_rate")
-        return judged.group_by("seed", "round").agg(accepted, pl.len().alias("drafts")).sort("seed", "round")
+        judged = last_verdicts(own.filter(_DRIVEN)).filter(pl.col("reason") != SURPLUS)
+        passed = pl.col("outcome").is_in(["accepted", "held"]).mean().alias("pass_rate")
+        return judged.group_by("seed", "round").agg(passed, pl.len().alias("drafts")).sort("seed", "round")
 
     def text(rates: pl.DataFrame) -> str:
         lines = []
