@@ -46,6 +46,10 @@ $(VENV)/.installed-bfcl: $(VENV)/.installed
 	$(BIN)/coevolve-lab install bfcl
 	@touch $@
 
+$(VENV)/.installed-minilm: $(VENV)/.installed
+	$(BIN)/coevolve-lab install minilm
+	@touch $@
+
 # In an environment of its own: AppWorld pins pydantic 1. The offline mini world is generated once.
 $(VENV)/.installed-appworld: $(VENV)/.installed $(shell find coevolve_lab/environments/appworld/inside/generate.py coevolve_lab/environments/appworld/inside/mini_world -name '*.py')
 	$(BIN)/coevolve-lab install appworld
@@ -64,7 +68,7 @@ lab: $(VENV)/.installed-bfcl
 	$(BIN)/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks $(if $(filter 0,$(shell id -u)),--allow-root)
 
 # Files in their order: by number of tests, which is the other way, the longest come last and one worker waits.
-test: $(VENV)/.installed-dev $(VENV)/.installed-bfcl $(VENV)/.installed-appworld
+test: $(VENV)/.installed-dev $(VENV)/.installed-bfcl $(VENV)/.installed-minilm $(VENV)/.installed-appworld
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -1,4 +1,4 @@
-"""Training throughput on one CPU thread, as ratios within one run.
+"""Training throughput of the tiny policy on one CPU thread, as ratios within one run.
 
     python benchmarks/training_throughput.py [--groups 16] [--repeat 3]
 
@@ -19,27 +19,17 @@ from collections.abc import Callable, Iterator
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
-from transformers import Qwen3Config, Qwen3ForCausalLM
+from transformers import Qwen3ForCausalLM
 
-from coevolve_lab.config import TrainingConfig
+from coevolve_lab.config import TinyModelConfig, TrainingConfig
+from coevolve_lab.policy.tiny import build_model
 from coevolve_lab.records import Step, Trajectory
 from coevolve_lab.training import Trainer, supervised_steps
 from coevolve_lab.training.packing import Sequence1D, pack, to_sequence, token_logprobs
 
-VOCABULARY = 1000
+VOCABULARY = TinyModelConfig().vocabulary
 GROUP_SIZE = 8
 TEMPERATURE = 0.9
-
-
-def tiny_model() -> Qwen3ForCausalLM:
-    """The CPU default: hidden 128, 3 layers, 0.77M parameters."""
-    torch.manual_seed(0)
-    return Qwen3ForCausalLM(
-        Qwen3Config(
-            vocab_size=VOCABULARY, hidden_size=128, intermediate_size=384, num_hidden_layers=3, num_attention_heads=4,
-            num_key_value_heads=4, head_dim=32, tie_word_embeddings=True, max_position_embeddings=2048,
-        )
-    )  # fmt: skip
 
 
 def made_up(groups: int, agreement: float) -> list[Trajectory]:
@@ -116,7 +106,7 @@ def main() -> None:
 
 def measure(groups: int, repeat: int, agreement: float) -> None:
     """Print one table."""
-    model = tiny_model()
+    model = build_model(TinyModelConfig(), VOCABULARY, seed=0)
     trajectories = made_up(groups, agreement)
     sequences = [to_sequence(t) for t in trajectories]
     total = sum(len(s.ids) for s in sequences)

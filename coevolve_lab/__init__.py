@@ -4,8 +4,21 @@
     run = CoEvolve("configs/bfcl-tiny.yaml", run_dir="data/runs/first")
     run.round()
 
-``CoEvolve`` is a run; all other names are views of one in JupyterLab, such as ``dashboard(run)``. They load on first
-use, so that importing the package costs nothing.
+``CoEvolve`` is a run. All other names are views in JupyterLab: of one run, such as ``dashboard(run)``; of several,
+``compare(run, other)``; of all in a folder, ``runs(folder)``; of an experiment, ``experiment_view(plan, folder)``,
+whose plan is ``experiments.expand(experiments.load("table5"), "tiny")``. They load on first use, so that importing the
+package costs nothing.
+
+Tab completion shows none of these modules; ``from coevolve_lab import experiments`` brings one:
+
+    environments    what is played in: ``make``, ``register_environment``
+    signals         weaknesses of the policy: ``Detector``, ``register_signal``
+    methods         what CoEvolve is compared with: ``METHODS``, ``find``
+    experiments     tables and figures from many runs: ``load``, ``expand``, ``play``, ``write``
+    figures         one function per figure: frames in, plotly out
+    paper           what the paper published: ``table``, ``figure``, ``catalogue``
+    config          every setting of a run and its default: ``Config``, ``load_config``
+    errors          what goes wrong in a known way; all derive from ``CoEvolveError``
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from coevolve_lab import environments
 from coevolve_lab.background.vllm_build import CPU_HEAD_SIZES, find_vllm
 from coevolve_lab.background.vllm_server import VllmServer
 from coevolve_lab.config import Config
+from coevolve_lab.cores import available_threads
 from coevolve_lab.environments.base import Environment, ScriptedWorld
 from coevolve_lab.errors import ConfigError, PolicyError, StoreError
 from coevolve_lab.evolution import Explorer, Guard, StartPool, TaskSet, judge_of, make_explorer
@@ -72,13 +73,6 @@ class Parts:
             tokenizer.save(str(folder / TOKENIZER))
 
 
-def available_threads(config: Config) -> int:
-    """Torch threads for this run: as configured, else what the process may really use."""
-    import os
-
-    return config.threads or len(os.sched_getaffinity(0))
-
-
 def assemble(
     config: Config, reader: RunReader | None, progress: Callable[[int, int, float], None] | None = None
 ) -> Parts:
@@ -86,7 +80,7 @@ def assemble(
 
     The reference policy is the policy before any training: the first checkpoint's weights (equation 1).
     """
-    _threads_of_run[:] = [available_threads(config)]
+    _threads_of_run[:] = [available_threads(config.threads)]
     torch.set_num_threads(_threads_of_run[0])
     environment = environments.make(config.environment.name, **config.environment.arguments())
     first = None if reader is None or reader.committed_round is None else reader.checkpoint(min(reader.manifests()))
@@ -155,7 +149,7 @@ def stored_policy(config: Config, reader: RunReader, round: int) -> tuple[Enviro
     """
     checkpoint = reader.checkpoint(round)
     if not _threads_of_run:
-        torch.set_num_threads(available_threads(config))
+        torch.set_num_threads(available_threads(config.threads))
     environment = environments.make(config.environment.name, **config.environment.arguments())
     policy, _ = _policy(config, environment, checkpoint, None)
     return environment, policy
@@ -178,6 +172,12 @@ def _policy(
         raise ConfigError(
             f"policy.model 'tiny' needs demonstrations, and environment '{environment.name}' makes none; "
             "name a pretrained model"
+        )
+    warm = config.policy.warm_start
+    if (warm.noise_common or warm.noise_rare) and not hasattr(environment, "confusable"):
+        raise ConfigError(
+            f"policy.warm_start.noise_* plants confusions, and environment '{environment.name}' has no "
+            "confusable(tool); set both to 0"
         )
     policy, _, cached = warm_started(config.policy, environment, config.environment.arguments(), progress)  # type: ignore[arg-type]
     return policy, cached

@@ -73,13 +73,16 @@ def introduction(config: Config, rounds: int) -> list[str]:
     lines = [f"An agent and its tasks improve each other: {rounds} rounds on {where}."]
     if config.policy.model == "tiny":
         tiny, warm = config.policy.tiny, config.policy.warm_start
+        planted = (
+            f" of which a share is wrong on purpose, from {warm.noise_common:.0%} for the\n"
+            f"most to {warm.noise_rare:.0%} for the least demonstrated tool: that is what there is to unlearn."
+        )
         lines.append(
             f"The policy is a tiny transformer ({tiny.layers} layers, width {tiny.hidden}), made here from nothing\n"
-            "and warm-started on demonstrations of which a share is wrong on purpose, from "
-            f"{warm.noise_common:.0%} for the\nmost to {warm.noise_rare:.0%} for the least demonstrated tool: "
-            "that is what there is to unlearn.\n"
-            "No LLM, no GPU, no network."
+            "and warm-started on demonstrations" + (planted if warm.noise_common or warm.noise_rare else ".")
         )
+        if config.evolution.explorer.kind == "scripted" and config.engine.kind == "torch":
+            lines.append("No LLM, no GPU, no network.")
     else:
         lines.append(f"The policy is {config.policy.model}.")
     if config.evolution.explorer.kind == "scripted":
@@ -89,16 +92,17 @@ def introduction(config: Config, rounds: int) -> list[str]:
     return lines
 
 
-def round_line(row: Mapping[str, Any], rounds: int) -> str:
-    """A round in one line; ``row`` as in ``rounds_table``."""
+def round_line(row: Mapping[str, Any], rounds: int, split: str) -> str:
+    """A round in one line; ``row`` as in ``rounds_table``, whose score is of ``split``."""
     parts = [f"round {row['round']}/{rounds}"]
     if row["reward"] is not None:
         parts.append(f"reward {row['reward']:.3f}")
     if row["score"] is not None:
-        parts.append(f"held-out {row['score']:.3f} ± {row['stderr']:.3f}")
+        parts.append(f"{split.replace('_', '-')} {row['score']:.3f} ± {row['stderr']:.3f}")
     if row["signals"]:
         parts.append(row["signals"])
-    drafts = f"{row['accepted']} accepted, {row['retained']} retained, {row['discarded']} discarded"
+    outcomes = [name for name in ("accepted", "held", "retained", "discarded") if name != "held" or row[name]]
+    drafts = ", ".join(f"{row[name]} {name}" for name in outcomes)
     parts += [f"drafts {drafts}", f"{row['tasks']} tasks"]
     if row["flat"] is not None:
         parts.append(f"{row['flat']:.0%} of groups flat")
@@ -109,12 +113,13 @@ def _finish(run: CoEvolve, wanted: int, say: Callable[[str], None]) -> None:
     if run.reader.committed_round is None:
         say("\nseeding D_0 by unguided exploration, and warming up the policy (kept for later runs)")
     run.seed_tasks()
+    split = run.config.environment.evaluation_split
     if run.step == 0:
         _evaluate_once(run)
-        say(round_line(_last_row(run), wanted))
+        say(round_line(_last_row(run), wanted, split))
     while run.round_in_progress <= wanted:
         run.round()
-        say(round_line(_last_row(run), wanted))
+        say(round_line(_last_row(run), wanted, split))
     _evaluate_once(run)
     run.snapshot()
 

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from coevolve_lab.background.vllm_build import find_vllm, install_command
 from coevolve_lab.config import Config, EndpointConfig, EngineConfig, PolicyConfig
+from coevolve_lab.cores import available_threads, usable_cores
 from coevolve_lab.environments.appworld import package as appworld
 from coevolve_lab.environments.appworld.server import missing_walls
 from coevolve_lab.environments.bfcl import package
@@ -43,7 +44,8 @@ def examine(config: Config | None = None) -> list[Finding]:
     Of keys it says whether they are set, never what they are.
     """
     engine = config.engine if config is not None else EngineConfig()
-    findings = [_python(), _torch(), _threads(), *_packages(), _bfcl(), *_appworld(config), _chromium(), _loopback()]
+    findings = [_python(), _torch(), _threads(config), *_packages(), _bfcl(), *_appworld(config)]
+    findings += [_chromium(), _loopback()]
     findings.append(_joined(engine.url) if engine.kind == "vllm" and engine.url else _vllm(engine))
     if config is not None and config.policy.model != "tiny":
         findings.append(_model(config.policy))
@@ -67,11 +69,11 @@ def _torch() -> Finding:
     return Finding("torch", f"{torch.__version__}, runs on {shown or 'the CPU: it finds no CUDA device'}")
 
 
-def _threads() -> Finding:
-    cores, set_to = len(os.sched_getaffinity(0)), os.environ.get("OMP_NUM_THREADS")
-    note = f"{cores} cores for this process" + (f", OMP_NUM_THREADS={set_to}" if set_to else "")
-    too_many = set_to is not None and set_to.isdigit() and int(set_to) > cores
-    return Finding("threads", note, f"export OMP_NUM_THREADS={cores}" * too_many, needed=False)
+def _threads(config: Config | None) -> Finding:
+    cores, threads = usable_cores(), available_threads(config.threads if config is not None else None)
+    set_to = os.environ.get("OMP_NUM_THREADS")
+    note = f"{threads} for torch, {cores} cores for this process" + (f", OMP_NUM_THREADS={set_to}" if set_to else "")
+    return Finding("threads", note, f"threads: {cores} in the config" * (threads > cores), needed=False)
 
 
 def _packages() -> list[Finding]:

@@ -86,10 +86,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         remedy = "make test-vllm, or name an interpreter that has vLLM in COEVOLVE_VLLM_PYTHON"
         _leave_out(items, "vllm", f"no {vllm_python()}", remedy, "COEVOLVE_REQUIRE_VLLM")
     from coevolve_lab.environments.appworld import package as appworld
+    from coevolve_lab.evolution import minilm
 
     if not appworld.is_installed():
         lack, remedy = f"no AppWorld in {appworld.home()}", appworld.INSTALL_COMMAND
         _leave_out(items, "appworld", lack, remedy, "COEVOLVE_REQUIRE_APPWORLD")
+    if not minilm.is_installed():
+        lack, remedy = f"no sentence-embedding model in {minilm.home()}", minilm.INSTALL_COMMAND
+        _leave_out(items, "minilm", lack, remedy, "COEVOLVE_REQUIRE_MINILM")
 
 
 def _leave_out(items: list[pytest.Item], marker: str, lack: str, remedy: str, required: str) -> None:

@@ -1,4 +1,4 @@
-"""The house stands: imports only go down, stages do not know each other, heavy packages stay where they belong."""
+"""The house stands: imports only go down, one pair of stages at most know each other, heavy packages stay home."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "coevolve_lab"
 FLOORS = [
     {"errors"},
-    {"records", "config", "wheels"},
+    {"records", "config", "cores", "interrupts", "wheels"},
     {"environments", "signals", "training", "store", "endpoint", "paper", "estimate"},
     {"policy", "evolution", "figures", "background"},
     {"evaluation", "assembly", "review", "exchange"},
@@ -30,6 +30,8 @@ FLOORS = [
     {"widgets", "cli"},
     {"__main__"},
 ]
+STAGES = {"policy", "training", "signals", "evolution"}
+MEETING = {("policy", "training")}  # a warm start is training
 FLOOR = {unit: height for height, units in enumerate(FLOORS) for unit in units}
 # Packages that only these units may import, so that the rest runs without them.
 HOMES = {
@@ -80,9 +82,21 @@ def test_imports_only_go_down(path: Path) -> None:
         return
     for name, line in imports(path):
         parts = name.split(".")
-        if parts[0] != "coevolve_lab" or len(parts) == 1 or parts[1] == unit or parts[1] not in FLOOR:
+        if parts[0] != "coevolve_lab" or len(parts) == 1 or parts[1] == unit:
             continue
+        assert parts[1] in FLOOR, f"{path.name}:{line}: {parts[1]} is at the front door, above all floors"
         assert FLOOR[parts[1]] < FLOOR[unit], f"{path.name}:{line}: {unit} must not import {parts[1]}"
+
+
+def test_stages_meet_in_one_place_only() -> None:
+    met = {
+        (unit_of(path), name.split(".")[1])
+        for path in SOURCES
+        if unit_of(path) in STAGES
+        for name, _ in imports(path)
+        if name.startswith("coevolve_lab.") and name.split(".")[1] in STAGES - {unit_of(path)}
+    }
+    assert met == MEETING
 
 
 def test_heavy_packages_stay_at_home() -> None:

@@ -11,9 +11,11 @@ from transformers import LlamaConfig
 
 from coevolve_lab import CoEvolve
 from coevolve_lab.assembly import check_for_cpu, round_of_version, stored_policy, stored_versions
+from coevolve_lab.environments import register_environment
 from coevolve_lab.errors import ConfigError, PolicyError, StoreError
 from coevolve_lab.policy.policy import trainable_weights
 from coevolve_lab.store import RunReader
+from tests.evolution.toy_world import ToyWorld
 from tests.loop_world import new_run, warm_cache
 
 pytestmark = pytest.mark.usefixtures(warm_cache.__name__)
@@ -68,6 +70,22 @@ def test_threads_that_a_run_of_this_process_chose_are_left_alone(run_dir: Path, 
         before = torch.get_num_threads()
         stored_policy(run.config.model_copy(update={"threads": before + 1}), reader, 0)
     assert torch.get_num_threads() == before
+
+
+def test_confusions_are_refused_where_the_world_knows_none(tmp_path: Path) -> None:
+    class Plain(ToyWorld):
+        name = "no-confusions"
+
+        def __init__(self, max_observation_chars: int = 40) -> None:
+            super().__init__()
+
+    register_environment(Plain.name, Plain)
+    settings = {"environment": {"name": Plain.name}, "policy": {"warm_start": {"noise_rare": 0.5}}}
+    with (
+        new_run(tmp_path / "run", **settings) as run,
+        pytest.raises(ConfigError, match=r"'no-confusions' has no confusable\(tool\); set both to 0"),
+    ):
+        run.seed_tasks()
 
 
 def test_a_damaged_checkpoint_is_named(run_dir: Path, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ def test_torch_runs_on_one_thread() -> None:
         ("browser", "apt-get install chromium"),
         ("vllm", "make test-vllm"),
         ("appworld", "coevolve-lab install appworld"),
+        ("minilm", "coevolve-lab install minilm"),
     ],
 )
 def test_what_is_missing_is_an_error_where_it_is_required(marker: str, remedy: str, pytester: pytest.Pytester) -> None:
@@ -42,6 +43,7 @@ def test_what_is_missing_is_an_error_where_it_is_required(marker: str, remedy: s
         patch.setenv("PATH", "")
         patch.setenv("COEVOLVE_VLLM_PYTHON", "/no-such-python")
         patch.setenv("COEVOLVE_APPWORLD_HOME", "/no-such-home")
+        patch.setenv("COEVOLVE_MINILM_HOME", "/no-such-home")
         for name in ("BROWSER_PATH", required):
             patch.delenv(name, raising=False)
         skipped = pytester.runpytest_inprocess("-p", "no:xdist", "-p", "no:timeout")

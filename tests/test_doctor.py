@@ -63,10 +63,12 @@ def test_the_real_data_of_appworld_are_needed_where_they_are_asked_for(
 
 
 def test_more_threads_than_cores_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "4096")
-    threads = next(finding for finding in examine() if finding.name == "threads")
-    assert threads.remedy.startswith("export OMP_NUM_THREADS=")
-    assert not threads.needed
+    monkeypatch.setattr(doctor, "usable_cores", lambda: 3)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    (few,), (many,) = findings("threads"), findings("threads", load_config({}, threads=4096))
+    assert (few.found, few.remedy) == ("1 for torch, 3 cores for this process, OMP_NUM_THREADS=1", "")
+    assert many.remedy == "threads: 3 in the config"
+    assert not many.needed
 
 
 @pytest.mark.parametrize("key", ["", "sk-secret"])

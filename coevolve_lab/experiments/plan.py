@@ -7,7 +7,6 @@ warm policy, the same evaluation before training.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,6 +17,7 @@ from pydantic import TypeAdapter
 
 from coevolve_lab import methods
 from coevolve_lab.config import Config, fingerprint, load_config
+from coevolve_lab.cores import usable_cores
 from coevolve_lab.errors import ConfigError
 from coevolve_lab.experiments.declaration import (
     FOLDER,
@@ -101,7 +101,7 @@ class Plan:
     def side_by_side(self) -> int:
         """How many runs this machine's cores can take at once; one where the config leaves torch all of them."""
         threads = max((cell.config.threads or 0 for cell in self.cells), default=0)
-        return max(1, len(os.sched_getaffinity(0)) // threads) if threads else 1
+        return max(1, usable_cores() // threads) if threads else 1
 
     @cached_property
     def runs(self) -> tuple[Cell, ...]:

@@ -1,6 +1,6 @@
 """What the finished runs of a plan hold, as frames: one place that knows where a run's score stands in a table.
 
->>> found = collect(expand(load("table3"), "tiny"), Path("data/experiments"))
+>>> found = collect(expand(load("table3"), "tiny"), Path("data/experiments/runs"))
 >>> found.scores        # the last evaluation of every run on every split, with the one before training
 >>> found.missing       # cells whose runs are not finished: nothing stands in for them
 """

@@ -1,7 +1,7 @@
 """The CPU default: a transformer of under a million parameters and its own vocabulary, both made here from nothing.
 
 The architecture is Qwen3's, so that everything that works on it works on the 4B model; the vocabulary is a byte-level
-BPE trained on the demonstrations' text. Sizes were chosen by prototype: see ``configs/bfcl-tiny.yaml``.
+BPE trained on the demonstrations' text.
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from coevolve_lab import __version__
 from coevolve_lab.config import PolicyConfig, fingerprint
 from coevolve_lab.environments.base import content_of
 from coevolve_lab.errors import PolicyError
@@ -51,7 +50,7 @@ def warm_started(
 
     progress(step, steps, loss) is called during training. The cache: ``$COEVOLVE_CACHE``, ``~/.cache/coevolve_lab``.
     """
-    depends_on = [RECIPE, __version__, config.tiny.model_dump(), config.warm_start.model_dump()]
+    depends_on = [RECIPE, config.tiny.model_dump(), config.warm_start.model_dump()]
     depends_on += [world.name, world_options, *filter(None, [content_of(world)])]
     folder = cache_folder() / f"warm-{fingerprint(depends_on)}"
     found = folder.is_dir()

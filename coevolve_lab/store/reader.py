@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import threading
 from collections.abc import Callable, Mapping
@@ -13,6 +12,7 @@ from typing import Any, TypeVar
 import duckdb
 import polars as pl
 
+from coevolve_lab.cores import usable_cores
 from coevolve_lab.errors import StoreError
 from coevolve_lab.records import Trajectory
 from coevolve_lab.store import schema
@@ -196,7 +196,7 @@ def _check_select(query: str) -> None:
 
 def _guarded_connection(readable: Path) -> duckdb.DuckDBPyConnection:
     """A database in memory that can read files under ``readable`` and otherwise nothing outside itself."""
-    connection = duckdb.connect(":memory:", config={"threads": str(min(4, len(os.sched_getaffinity(0))))})
+    connection = duckdb.connect(":memory:", config={"threads": str(min(4, usable_cores()))})
     connection.execute(f"set allowed_directories = [{quoted(f'{readable}/')}]")
     connection.execute("set temp_directory = ''")
     connection.execute("set python_enable_replacements = false")

@@ -35,14 +35,14 @@ def test_what_may_be_laid_beside_the_paper_is_not_word_vectors() -> None:
     assert label("some/model") == "embeddings of some/model"
 
 
-@pytest.mark.skipif(not minilm.is_installed(), reason=minilm.INSTALL_COMMAND)
+@pytest.mark.minilm
 def test_a_folder_is_loaded_as_the_installed_model_is() -> None:
     folder: Path = minilm.model_folder()
     assert np.allclose(embed(TEXTS, str(folder)), minilm_embed(TEXTS), atol=1e-6)
     assert np.allclose(embed(TEXTS), embed(TEXTS))
 
 
-@pytest.mark.skipif(not minilm.is_installed(), reason=minilm.INSTALL_COMMAND)
+@pytest.mark.minilm
 def test_texts_of_any_length_keep_their_places_and_what_is_known_is_not_made_again() -> None:
     apart = np.concatenate([embed([text]) for text in TEXTS])
     assert np.allclose(embed(TEXTS), apart, atol=1e-6)

@@ -1,0 +1,1 @@
+"""How a model acts: chat format, engine, rollout; the tiny model and its warm start."""
