@@ -67,13 +67,14 @@ class Stages(Recording):
         return batch
 
     def train(self, batch: Sequence[Trajectory]) -> Update:
-        """One GRPO step on a batch (equation 1). Interrupted, it leaves the policy as it was."""
+        """One GRPO step on a batch (equation 1). Interrupted, it leaves the policy as it was, or is done whole."""
         return self._train(self._ready().trainer.step, batch)
 
     def imitate(self, batch: Sequence[Trajectory], above: float = 0.0) -> Update:
         """One step of log-likelihood on those trajectories of a batch that score more than ``above`` (methods/rest.py).
 
-        It counts as a training step, and is recorded as one. Interrupted, it leaves the policy as it was.
+        It counts as a training step, and is recorded as one. Interrupted, it leaves the policy as it was, or is done
+        whole.
         """
         return self._train(partial(self._ready().trainer.imitate, above=above), batch)
 

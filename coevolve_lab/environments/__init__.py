@@ -41,7 +41,10 @@ def make(name: str, **options: Any) -> Environment:
         kind = getattr(importlib.import_module(module), class_name)
     else:
         known = ", ".join([*_ENVIRONMENTS, *_REGISTERED])
-        raise ConfigError(f"no environment is called '{name}'; there is {known} (register_environment adds yours)")
+        raise ConfigError(
+            f"no environment is called '{name}'; there is {known} (register_environment adds yours; --import loads the "
+            "file that does, for a command)"
+        )
     valid = inspect.signature(kind).parameters
     unknown = [option for option in options if option not in valid]
     if unknown:

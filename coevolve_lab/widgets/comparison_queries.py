@@ -11,9 +11,8 @@ from typing import Any
 
 import polars as pl
 
-from coevolve_lab.store import RunReader
+from coevolve_lab.store import RunReader, quoted
 from coevolve_lab.store.run_folder import Manifest, RunFolder
-from coevolve_lab.widgets.chain import quoted
 from coevolve_lab.widgets.figure import MOST_POINTS
 from coevolve_lab.widgets.progress_queries import EVALUATIONS
 

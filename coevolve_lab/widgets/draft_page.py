@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from coevolve_lab.store import RunReader
+from coevolve_lab.store import RunReader, quoted
 from coevolve_lab.widgets import chain, markup, pages
-from coevolve_lab.widgets.chain import quoted
 from coevolve_lab.widgets.replay import step_html
 
 MOST_TURNS, MOST_STEPS = 20, 60

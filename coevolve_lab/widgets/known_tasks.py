@@ -7,8 +7,7 @@ import random
 from coevolve_lab.environments.base import Environment
 from coevolve_lab.errors import StoreError
 from coevolve_lab.records import Task
-from coevolve_lab.store import RunReader
-from coevolve_lab.widgets.chain import quoted
+from coevolve_lab.store import RunReader, quoted
 
 MOST_OFFERED = 300  # ids of D_t, and of the evaluation split; any other can be typed
 

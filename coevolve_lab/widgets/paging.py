@@ -8,9 +8,8 @@ from typing import Any
 import ipywidgets as W
 import polars as pl
 
-from coevolve_lab.store import RunReader
+from coevolve_lab.store import RunReader, quoted
 from coevolve_lab.widgets import markup, view
-from coevolve_lab.widgets.chain import quoted
 
 ANY = "any"
 MOST_CHOICES = 200  # in one filter's list

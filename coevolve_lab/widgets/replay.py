@@ -12,9 +12,8 @@ from coevolve_lab import environments
 from coevolve_lab.config import load_config
 from coevolve_lab.errors import StoreError
 from coevolve_lab.records import Task
-from coevolve_lab.store import RunReader
+from coevolve_lab.store import RunReader, quoted
 from coevolve_lab.widgets import markup, view
-from coevolve_lab.widgets.chain import quoted
 from coevolve_lab.widgets.known_tasks import KnownTasks
 
 MOST_STEPS, MOST_TOKENS = 200, 2000

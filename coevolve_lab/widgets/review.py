@@ -12,10 +12,9 @@ from coevolve_lab import review
 from coevolve_lab.background import Background
 from coevolve_lab.config import load_config
 from coevolve_lab.records import Decision, Verdict
-from coevolve_lab.store import RunReader
+from coevolve_lab.store import RunReader, quoted
 from coevolve_lab.store.mailbox import posted_reviews
 from coevolve_lab.widgets import markup, view
-from coevolve_lab.widgets.chain import quoted
 from coevolve_lab.widgets.draft_editor import DraftEditor, Parts
 from coevolve_lab.widgets.draft_page import draft_page, held_row
 from coevolve_lab.widgets.paging import PagedTable
