@@ -40,15 +40,21 @@ def _round(run: CoEvolve) -> None:
     run.round()
 
 
-@pytest.mark.parametrize("kind", ["llama", "qwen3"])
-@pytest.mark.parametrize("lora", [None, {"rank": 4, "alpha": 8}], ids=["whole", "lora"])
-def test_a_model_from_a_folder_goes_round_and_resumes(tmp_path: Path, kind: str, lora: Any) -> None:
+LORA = {"lora": {"rank": 4, "alpha": 8}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "policy"),
+    [("llama", {}), ("llama", LORA), ("qwen3", {}), ("qwen3", LORA), ("qwen3", {"dtype": "bfloat16"})],
+    ids=["llama-whole", "llama-lora", "qwen3-whole", "qwen3-lora", "qwen3-half"],
+)
+def test_a_model_from_a_folder_goes_round_and_resumes(tmp_path: Path, kind: str, policy: dict[str, Any]) -> None:
     folder = save_model(kind, tmp_path / "model")
-    straight = _run(folder, tmp_path / "straight", lora=lora)
+    straight = _run(folder, tmp_path / "straight", **policy)
     straight.seed_tasks()
     _round(straight)
     _round(straight)
-    with _run(folder, tmp_path / "resumed", lora=lora) as first:
+    with _run(folder, tmp_path / "resumed", **policy) as first:
         first.seed_tasks()
         _round(first)
         first.rollout()  # lost
