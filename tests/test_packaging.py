@@ -7,12 +7,14 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -22,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = {name: [Requirement(line) for line in lines] for name, lines in PROJECT["optional-dependencies"].items()}
 CORE = [Requirement(line) for line in PROJECT["dependencies"]]
+OLDEST_PYTHON = Version("3.11.2")  # Debian 12's
 HEAVY = {"torch", "transformers", "peft", "vllm", "plotly", "ipywidgets", "anywidget", "polars", "duckdb", "pyarrow"}
 
 
@@ -85,6 +88,18 @@ def test_every_dependency_has_a_tested_version_within_its_range(extra: str) -> N
     for requirement in CORE + EXTRAS[extra]:
         version = tested[canonicalize_name(requirement.name)]
         assert version in requirement.specifier, f"{requirement} excludes the tested {version}"
+
+
+def test_what_is_tested_takes_the_oldest_python_that_the_readme_names() -> None:
+    """pip finds no solution, and says so in hundreds of lines, where one pin wants a newer Python."""
+    for name, version in pins().items():
+        try:
+            installed = metadata.distribution(name)
+        except metadata.PackageNotFoundError:
+            continue  # of another platform
+        if Version(installed.version) == version:
+            wanted = SpecifierSet(installed.metadata["Requires-Python"] or "")
+            assert OLDEST_PYTHON in wanted, f"{name}=={version} wants Python {wanted}"
 
 
 def test_gpu_is_cpu_with_vllm() -> None:
